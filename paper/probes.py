@@ -5,6 +5,7 @@ and what happens to the loss there.
 """
 
 from dataclasses import replace
+from operator import methodcaller
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ from paper.show.numbers import number
 from paper.steps import step_weights
 from paper.tokens import held_out_forecasts
 from rbplib.bootstrap import line
+from rbplib.counts import PARTS, Counts
 from rbplib.families import InputError, held, telling
 from rbplib.losses import Loss
 from rbplib.sheets import rows_of
@@ -31,7 +33,6 @@ WIDTH = 1.959963984540054  # standard errors of a 95% interval
 RUN, PROBED = ["size", "seed"], ["tokens", "probe", "part", "k"]  # what a row is known by
 COLUMNS = [*RUN, *PROBED, "value", "se", "total"]
 ONSETS = [*RUN, "onset", "low", "high", "copyable", "other", "times", "before", "end"]
-PARTS = ("copyable", "other")  # of a text
 LOSSES = [*RUN, "tokens", "k", *PARTS, "whole", "share"]
 PLACE = ["k", "left", "part"]
 STEEP = np.log(2) / 2  # half the length of the steep piece, in ln tokens
@@ -47,7 +48,7 @@ def runs():
     files = {}
     for file in sorted(held("published", "probes").glob("*.csv")):
         with telling(f"{file} cannot be read, get it again"):
-            files[file.name], _ = rows_of(file)
+            files[file.name] = rows_of(file)[0].reset_index(drop=True)
     if not files:
         raise InputError("published/probes holds no training: get its files from the repository.")
     probes = pd.concat(files, names=["file"]).reindex(columns=COLUMNS)
@@ -172,27 +173,34 @@ def onset_slope(onsets):
     return best.x, (low, high)
 
 
-def parted(tables):
-    """{part: RankTables} of models on one text: its tokens that could be copied, and the others.
+def copyable(table):
+    """Which rows of a rank table, bool (n,), could be copied: their bigram (the token before, the
+    token itself) stood before among the scored tokens of their document: of their window, by the
+    protocol `paper`."""
+    # a row that does not go on from another has no bigram
+    before = np.where(table.joined, np.roll(table.token, 1), -1)
+    bigrams = pd.DataFrame({"document": table.document, "before": before, "token": table.token})
+    return bigrams.duplicated().to_numpy() & table.joined
 
-    A token could be copied where its bigram (the token before it, itself) stood before among the
-    scored tokens of its document: of its window, by the protocol `paper`. Both are of the sources
-    that hold both, so that one draw of sources serves the two. Every law can be fitted
-    to either. Tables that lack their tokens have no parts.
+
+def parted(tables):
+    """{part: RankTables} of models on one text: its tokens that are `copyable`, and the others.
+
+    Both are of the sources that hold both, so that one draw of sources serves the two. Every law
+    can be fitted to either. Tables that lack their tokens have no parts.
     """
     first = tables[0]
+    if isinstance(first, Counts):
+        return {part: list(map(methodcaller("part", part), tables)) for part in PARTS}
     if "token" in first.record.get("lacks", ()):
         return {}
-    # a row that does not go on from another has no bigram
-    before = np.where(first.joined, np.roll(first.token, 1), -1)
-    bigrams = pd.DataFrame([first.document, before, first.token]).T
-    copyable = bigrams.duplicated() & first.joined
-    both = copyable.groupby(first.source[first.document]).transform("nunique") > 1
+    # of the sources that hold both
+    rows, source = copyable(first), first.source[first.document]
+    both = np.min([np.bincount(source, rows), np.bincount(source, ~rows)], axis=0)[source] > 0
     again = parted(tables.repeats) if getattr(tables, "repeats", ()) else {}
-    parts = {"copyable": copyable & both, "other": ~copyable & both}
     ladders = {}
-    for part, rows in parts.items():
-        ladders[part] = Ladder([only(table, rows) for table in tables], again.get(part, ()))
+    for part, chosen in zip(PARTS, (rows & both, ~rows & both), strict=True):
+        ladders[part] = Ladder([only(table, chosen) for table in tables], again.get(part, ()))
     return ladders
 
 

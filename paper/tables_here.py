@@ -1,12 +1,11 @@
 """Rank tables of several families at once, as pages over all of them read them;
 what a page rests on."""
 
-from paper.counts import family_tables
 from paper.curves import beside, rbp_curve
 from rbplib.families import InputError, default_corpora, known, load_family, one_each
 from rbplib.losses import vocabulary
 from rbplib.measuring import measured
-from rbplib.table import Ladder
+from rbplib.table import Ladder, family_tables
 
 
 def measured_families(families=(), corpora=(), protocol="paper"):

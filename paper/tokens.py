@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import leastsq
 
-from paper.counts import family_tables
 from paper.forecasts import beside
 from rbplib.families import InputError, load_family
 from rbplib.forecasting import ALIGNED, APART, STARTS, joint_forecast
 from rbplib.losses import cross_entropy, rbp_loss
+from rbplib.table import family_tables
 
 SHARES = (0.1, 0.5, 0.9)  # of the last term, from which a search may start
 SEARCHES = 4  # from the best of these

@@ -11,13 +11,17 @@ import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 
+from paper.counts import counts_of, repeated
 from paper.show.claims import RANKS, page_records
 from rbplib.cli import Parser
+from rbplib.counts import counts_path, known_by, read_counts
 from rbplib.families import InputError, default_corpora, held, known, load_family, root
+from rbplib.measuring import measured
 from rbplib.table import columns_digest, family_tables
 
 FILE = ("book", "reference.csv")
@@ -86,7 +90,7 @@ def table_rows(embedded):
     for family in map(load_family, sorted(embedded)):
         for corpus in default_corpora(family):
             with suppress(InputError):  # none is here
-                for table in family_tables(family, corpus, partial=True)[0]:
+                for table in family_tables(family, corpus, partial=True, counts=False)[0]:
                     digests = [columns_digest(table.columns, part)[:16] for part in parts]
                     case = f"{family.name}/{table.record['model']}/{corpus}"
                     yield TABLES, case, "text, ranks, logprob", " ".join(digests), "", ""
@@ -156,6 +160,48 @@ def failures(rows):
     return rows[rows["outcome"].isin([DIFFERS, ONLY_BOOK]) & ~rows["page"].isin([TABLES, MADE])]
 
 
+def measure_counted(number):
+    """Measure models that are here as counts, and hold each of their tables against its counts:
+    exit code 1 where one count differs, or a sum by more than rounding.
+
+    number: of models, drawn at random, or "all". Raises InputError: it is neither.
+    """
+    # which models
+    parts = []
+    for name, corpora in repeated().items():
+        parts += [(name, model.name, corpora) for model in load_family(name).models]
+    if number != "all" and not (number.isdecimal() and 0 < int(number) <= len(parts)):
+        raise InputError(f"--measure cannot be {number!r}: give 1 to {len(parts)}, or all.")
+    drawn = np.random.default_rng().permutation(len(parts))
+    equal = []
+    for i in drawn if number == "all" else drawn[: int(number)]:
+        name, model, corpora = parts[i]
+        kept = read_counts(counts_path(load_family(name)))
+        # anew, whatever lies here
+        with TemporaryDirectory() as results:
+            ladders = measured(name, corpora, models=[model], results=results, counts=False)
+        for (table,) in ladders.values():
+            differing = unequal(table, kept.get(known_by(table.record)))
+            print("/".join(known_by(table.record)[:3]), ", ".join(differing) or EQUAL, flush=True)
+            equal.append(not differing)
+    print(f"{len(equal)} tables measured, {sum(equal)} with equal counts")
+    return int(not all(equal))
+
+
+def unequal(table, counts):
+    """Names of the counts of a rank table that are others than those kept."""
+    if counts is None:
+        return ["not counted"]
+    ks = [int(name[6:]) for name in counts.columns if name.startswith("ranks_")]
+    differing = []
+    for name, values in counts_of(table, ks).columns.items():
+        kept = counts.columns.get(name)
+        how = TOLERANCE if values.dtype == float else {"rtol": 0, "atol": 0}
+        if np.shape(kept) != values.shape or not np.allclose(values, kept, **how):
+            differing.append(name)
+    return differing
+
+
 def main(arguments=None):
     """`rbp verify`: exit code 1 where a number is not reproduced,
     2 where nothing can be compared."""
@@ -164,8 +210,14 @@ def main(arguments=None):
     parser.add_argument("path", nargs="?", help="another run's numbers (default: the book's own)")
     parser.add_argument("--write", action="store_true", help="keep this run's as the book's own")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
+    about = "measure so many models that are here as counts, drawn at random, or all of them"
+    parser.add_argument(
+        "--measure", nargs="?", const="1", metavar="N", help=f"{about} (default: 1)"
+    )
     asked = parser.parse_args(arguments)
     try:
+        if asked.measure:
+            return measure_counted(asked.measure)
         run, book = run_frame(), read_reference(asked.path)
     except InputError as error:
         print(f"rbp: {error}", file=sys.stderr)

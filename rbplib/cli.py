@@ -354,7 +354,7 @@ def measure(**options):
     """Measure rank tables that are missing."""
     from rbplib.measuring import measured, measuring
 
-    for corpus, tables in measured(**options).items():
+    for corpus, tables in measured(counts=False, **options).items():
         print(f"{corpus}: tokens {len(tables[0]):,}, models {len(tables)}")
     about = [options[name] for name in ("family", "corpora", "protocol", "results")]
     print("next:", measuring(*about, "fit"))

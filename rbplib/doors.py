@@ -430,7 +430,7 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
         # its tables, in a file that bears no date
         path = Path(folder, "table.parquet")
         for corpus in corpora:
-            tables, repeats, _ = measured_tables(family, corpus, protocol, results)
+            tables, repeats, _ = measured_tables(family, corpus, protocol, results, counts=False)
             for role, ladder in (("family", tables), ("repeats", repeats)):
                 for table in ladder:
                     write_table(path, *shared(table, ordered))

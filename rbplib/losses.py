@@ -250,18 +250,18 @@ def check_resamples(number):
         raise InputError(f"resamples cannot be {number}: give {MIN_RESAMPLES} to 1000000, or 0.")
 
 
-def measured_tables(family, corpus, protocol="paper", results=None, partial=False):
+def measured_tables(family, corpus, protocol="paper", results=None, partial=False, counts=True):
     """(tables, those of the repeats that the family names, models without one).
 
     Arguments and InputError as of `table.family_tables`.
     """
-    tables, missing = family_tables(family, corpus, protocol, results, partial)
+    tables, missing = family_tables(family, corpus, protocol, results, partial, counts)
     # the text as the family knows it; the repeats may lack it
     family, _, (text,) = asked(family, None, [corpus], protocol, results)
     repeats = ()
     again = family.repeats and load_family(family.repeats)
     if again and (not again.imported or text.name in again.corpora):
-        ladders, _ = tables_here(*asked(again, None, [text], protocol), protocol, results)
+        ladders, _ = tables_here(*asked(again, None, [text], protocol), protocol, results, counts)
         (repeats,) = ladders.values()
     return tables, repeats, missing
 
@@ -408,16 +408,9 @@ def rank_entropy(tables, repeats=None):
     >>> rank_entropy(table).values.round(4).tolist()       # log 2, and 1 / 8 of correction
     [0.8181]
     """
-    repeats, sums = repeats_of(tables, repeats), []
-    tables = paired(tables)
-    for table in tables:
-        rank = table.rank()
-        counts = np.bincount(rank)
-        correction = (np.count_nonzero(counts) - 1) / (2 * len(rank))
-        log_p = np.log(counts[rank] / len(rank))
-        sums.append(table.per_document(correction - log_p))
+    repeats, tables = repeats_of(tables, repeats), paired(tables)
     return Loss(
-        sums=np.stack(sums, axis=1),
+        sums=np.stack([table.entropy for table in tables], axis=1),
         hits=False,
         name="rank entropy",
         repeats=rank_entropy(repeats, ()) if repeats else None,

@@ -125,6 +125,7 @@ def measured(
     device=None,
     progress=True,
     batch_tokens=None,
+    counts=True,
 ):
     """Rank tables of a family, measured where they are missing.
 
@@ -140,6 +141,7 @@ def measured(
         head_dtype: name of the precision of the head's product.
         device: of `load_model`. progress: whether to show bars.
         batch_tokens: tokens of one forward pass; found against memory when None.
+        counts: whether counts from the family's file stand for tables, see `table.tables_here`.
     Returns:
         {corpus name: list of RankTable, smallest model first}.
     Raises:
@@ -153,7 +155,7 @@ def measured(
     compared = {"samples": samples, "dtype": dtype, "head_dtype": head_dtype}
     reading = (family, models, corpora, protocol, results)
     if not replace:
-        tables, missing = tables_here(*reading, **compared)
+        tables, missing = tables_here(*reading, counts=counts, **compared)
         if not missing:
             return tables
     family.need_models()
@@ -172,6 +174,8 @@ def measured(
                 with suppress(OSError):
                     left.unlink()
             try:
+                if not replace:
+                    tasks = [t for t in tasks if (model, t.record["corpus"]) in missing]
                 tasks = [task for task in tasks if is_missing(task, replace)]
                 if tasks:
                     loading = family.model(model), device, dtype
@@ -188,7 +192,7 @@ def measured(
             f"of {family.name} {', '.join(failed)} could not be measured{others}: mend what is "
             f"named above, run `{measuring(family, corpora, protocol, results)}` again."
         )
-    return tables_here(*reading, **compared)[0]
+    return tables_here(*reading, counts=counts, **compared)[0]
 
 
 def is_missing(task, replace):
@@ -416,7 +420,7 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
     check_tokenizers(family)
     length, rows, notes = window_length(family), [], []
     texts = [plan_text(corpus, length, protocol, notes) for corpus in corpora]
-    _, missing = tables_here(family, models, corpora, protocol, results, dtype=dtype)
+    _, missing = tables_here(family, models, corpora, protocol, results, False, dtype=dtype)
     lacking = [model for model, _ in missing]
     for model in models:
         check_window(model, length)

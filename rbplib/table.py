@@ -153,6 +153,15 @@ class RankTable:
         """Summed -logprob of each document in nats, float64 (D,)."""
         return self.per_document(-self.logprob.astype(float))
 
+    @cached_property
+    def entropy(self):
+        """Each document's part of the entropy of the ranks, nats times tokens, float64 (D,), see
+        `losses.rank_entropy`."""
+        rank = self.rank()
+        counts = np.bincount(rank)
+        correction = (np.count_nonzero(counts) - 1) / (2 * len(rank))
+        return self.per_document(correction - np.log(counts[rank] / len(rank)))
+
     def hits(self, ks, definition="greater+ties"):
         """Tokens of each document with rank <= k, int64 (D, K), for rising ks (K,).
 
@@ -479,10 +488,11 @@ def records_of(family, results=None):
             yield path, record
 
 
-def tables_here(family, models, corpora, protocol="paper", results=None, **options):
+def tables_here(family, models, corpora, protocol="paper", results=None, counts=True, **options):
     """({corpus name: tables, smallest model first}, [(model, corpus) names without one]).
 
-    Nothing is measured. Arguments as `asked` gives them; options of `expected`.
+    Nothing is measured. Arguments as `asked` gives them; options of `expected`. counts: whether
+    `counts.Counts` from the family's file stand for tables that are not here.
     Raises InputError: a table there is not the one asked for, or models were measured in different
     precisions, not all of which are asked for.
     """
@@ -494,7 +504,7 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
         for record in records:
             path = ranks_path(record, results)
             if not path.is_file():
-                missing.append((model, record["corpus"]))
+                missing.append(record)
                 continue
             table = read_table(path, record, command)
             tables[record["corpus"]].append(table)
@@ -508,25 +518,39 @@ def tables_here(family, models, corpora, protocol="paper", results=None, **optio
             f"{family.name} was measured in several precisions, {both}: measure again in one, by "
             f"`{command} --replace --dtype float32`, or another."
         )
-    return {name: by_size(ladder) for name, ladder in tables.items()}, missing
+    # those that were counted elsewhere
+    if counts:
+        counted, missing = uncounted(family, missing, command)
+        for table in counted:
+            tables[table.record["corpus"]].append(table)
+    lacking = [(record["model"], record["corpus"]) for record in missing]
+    return {name: by_size(ladder) for name, ladder in tables.items()}, lacking
 
 
 def missing(family, corpora=(), dtype=None, replace=False, **_):
-    """[(model, corpus) names] of the tables of a family that are not here as asked for.
+    """[(model, corpus) names] of the tables of a family that are not here as asked for, nor counts.
 
     Rows are not read. Raises InputError: one of another record is there, unless `replace`.
     """
     family, models, corpora = asked(family, None, corpora)
     lacking = []
-    for model, records in expected(family, models, corpora, dtype=dtype).items():
+    for records in expected(family, models, corpora, dtype=dtype).values():
         for record in records:
             path = ranks_path(record)
             if record_here(path, record):
                 continue
             if path.is_file() and not replace:
                 read_record(path, record, "rbp book")
-            lacking.append((model, record["corpus"]))
-    return lacking
+            lacking.append(record)
+    lacking = uncounted(family, lacking, measuring(family, corpora), rows=False)[1]
+    return [(record["model"], record["corpus"]) for record in lacking]
+
+
+def uncounted(*args, **options):
+    """`counts.counts_here`, imported where it is needed: it imports this module."""
+    from rbplib.counts import counts_here
+
+    return counts_here(*args, **options)
 
 
 def measuring(family, corpora, protocol="paper", results=None, name="measure"):
@@ -539,14 +563,14 @@ def measuring(family, corpora, protocol="paper", results=None, name="measure"):
     return shlex.join(command)
 
 
-def family_tables(family, corpus, protocol="paper", results=None, partial=False):
+def family_tables(family, corpus, protocol="paper", results=None, partial=False, counts=True):
     """(tables of a family on one corpus, smallest model first, names of the models without one).
 
-    Nothing is measured.
+    Nothing is measured. counts: as of `tables_here`.
     Raises InputError: as `tables_here`, no table at all, or, unless `partial`, a model without one.
     """
     family, models, corpora = asked(family, None, [corpus], protocol, results)
-    tables, missing = tables_here(family, models, corpora, protocol, results)
+    tables, missing = tables_here(family, models, corpora, protocol, results, counts)
     (tables,), names = tables.values(), tuple(model for model, _ in missing)
     if tables and (partial or not names):
         return tables, names

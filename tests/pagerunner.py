@@ -9,7 +9,8 @@ from functools import cache, lru_cache
 import nbformat
 from matplotlib.mathtext import MathTextParser
 
-from paper import book, counts, probes, published
+from paper import book, probes, published
+from rbplib import counts
 from tests.commands import ROOT
 from workflow.page import for_family
 

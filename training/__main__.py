@@ -20,10 +20,9 @@ ENVIRONMENT = {
 WHAT = "one model, a family, `grid`, `check`, `vocabularies`, `table` or `tokenizer`"
 EPILOG = """
 RBP_TRAINING names the folder of the text, the checkpoints and what else a run leaves (by default
-results/training). While it holds a file named `pause`, probed trainings wait. The first run makes
-the text: two minutes of a core, 2.6 GB of memory. Sizes that are probed, of nano-pythia: 79k, 200k,
-656k, 1.9M and 4.8M; `--probe 79k --seed 45` takes seven minutes, and to try it out, with
-`--tokens 409600 --out /tmp/try` as well, half a minute.
+results/training). The first run makes the text: two minutes of a core, 2.6 GB of memory. Sizes that
+are probed, of nano-pythia: 79k, 200k, 656k, 1.9M and 4.8M; `--probe 79k --seed 45` takes seven
+minutes, and to try it out, with `--tokens 409600 --out /tmp/try` as well, half a minute.
 """
 
 
@@ -53,6 +52,7 @@ def arguments():
         type=at_least(Plan.batch * CONTEXT),
         help=f"seen by each model (default: {Plan.tokens:,}; probed: {PROBED_TOKENS:,})",
     )
+    add("--batch", type=at_least(1), default=Plan.batch, help="windows a step, if probed")
     add("--seed", type=at_least(0), default=SEED, help="of the initial weights, the text's order")
     add("--out", type=Path, help="folder of the models, or of the probes' records")
     add("--workers", type=at_least(1), default=2, help="models trained at once")
@@ -162,7 +162,7 @@ def train_probed(words, args):
     # all of them
     if not words:
         jobs = [(*run, args.tokens) for run in ladders.probed()]
-        return train_all(jobs, args, ["--probe"])
+        return train_all(jobs, args, ["--probe", "--batch", str(args.batch)])
     # the one that is named
     names = list(ladders.sizes_to_probe())
     if words[:-1] not in ([], [ladders.PROBED_FAMILY]) or words[-1] not in names:
@@ -170,7 +170,7 @@ def train_probed(words, args):
             f"{' '.join(words)!r} is not probed: "
             f"name a size of {ladders.PROBED_FAMILY}, {', '.join(names)}."
         )
-    return probe.run(words[-1], train.Plan(args.tokens, seed=args.seed), args.out)
+    return probe.run(words[-1], train.Plan(args.tokens, args.batch, seed=args.seed), args.out)
 
 
 def make_grid(args):

@@ -21,7 +21,9 @@ CHARACTERS = 53_000_000  # of the training text; `train.Plan` says how many of i
 LONGEST = 25_000  # tokens at which a document is cut, or one would be 9% of four million tokens
 HELDOUT = 250  # documents at the start of the training order that are not trained on
 HELDOUT_TOKENS = 65_537  # of these documents
-FIRST_STEPS, FIRST_TOKENS = 60, 411_648  # what a checkout holds of the stream, for tests
+# first_tokens.npz holds the start of the stream, 411,649 tokens, and the windows (n, T + 1) of the
+# first steps of a ladder, for tests.
+FIRST_STEPS = 60
 
 
 def folder():
@@ -176,18 +178,6 @@ def training_streams(tokens):
             f"the training text has {len(stream)} tokens: ask for fewer than that with --tokens."
         )
     return stream, heldout
-
-
-def write_first():
-    """`training/first_tokens.npz`: the start of the stream, and the windows (n, T + 1) of the first
-    steps of a ladder."""
-    from training import train
-
-    stream, plan = streams()[0], train.Plan()
-    windows = train.windows(stream, plan.order()[: FIRST_STEPS * plan.batch])
-    windows = windows.numpy().astype(np.uint16)
-    with atomic_path(root() / "training" / "first_tokens.npz") as part, part.open("wb") as file:
-        np.savez_compressed(file, training=stream[: FIRST_TOKENS + 1], windows=windows)
 
 
 def digest(stream):

@@ -5,9 +5,8 @@ import hashlib
 import json
 from functools import partial
 
-from paper.counts import k_grid, read_counts, write_counts, write_families
+from paper.counts import k_grid, write_family
 from rbplib.families import load_family, root, write_text
-from rbplib.measuring import measured
 from training import data, ladders
 
 # Two kinds of text that the models were trained on, and one that they were not.
@@ -93,10 +92,8 @@ def write_budget(name, tokens, models, repeats):
         again += [folder() / f"{name}.repeats" / record["size"] for record in repeats]
         families.append(describe(f"{name}.repeats", tokens, again))
     families.append(describe(name, tokens, places, *families))
+    entry = {"tokens": tokens}
     for family in families:
-        measured(family, CORPORA, progress=False)
-    # Counts, read again as a check, and the files that make them families.
-    counts, grid = published() / f"{name}.counts", partial(k_grid, per_decade=3)
-    write_counts(families[-1], counts, CORPORA, grid=grid)
-    write_families(counts, *read_counts(counts), {"tokens": tokens})
+        path = write_family(family, CORPORA, partial(k_grid, per_decade=3), entry)
+        entry["repeats"] = path.stem
     write_text(published() / f"{name}.json", json.dumps(models + repeats) + "\n")

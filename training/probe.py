@@ -10,18 +10,18 @@ Before the first step and then every EVERY steps a model in training is asked tw
 Probes only read the model: the weights at the end are those of a run without them.
 """
 
-import time
-
 import numpy as np
 import torch
 
-from rbplib.families import one_at_a_time, write_text
+from rbplib.families import InputError, one_at_a_time, write_text
 from rbplib.ranks import sequence_ranks
 from training import data, ladders, train
 
+LINES = 10  # of the loss curve from one probe to the next
 EVERY = 200  # steps from one probe to the next: 409,600 tokens
 STRINGS, LENGTH = 32, 64  # strings of each kind, and tokens of a string
 KS = (1, 10, 100)
+DEEP = -1.0  # nats of copying, below which a training of another batch has shown what it is for
 SEED = 42  # of the strings, the same for every run
 COLUMNS = ("size", "seed", "tokens", "probe", "part", "k", "value", "se", "total")
 
@@ -83,25 +83,27 @@ class Probe:
     Args:
         heldout: uint16 (n,), held-out tokens; whole windows of CONTEXT tokens are read.
         every: steps from one probe to the next.
-        pause: path; training waits while there is a file.
+        deep: nats; training ends once copying of shuffled strings is below.
     """
 
-    def __init__(self, heldout, every=EVERY, pause=None):
+    done = False
+
+    def __init__(self, heldout, every=EVERY, deep=-np.inf):
         numbers = range((len(heldout) - 1) // ladders.CONTEXT)
         self.windows = train.windows(heldout, numbers)  # (B, T + 1)
         self.strings = strings(heldout)
-        self.every, self.pause = every, pause
+        self.every, self.deep = every, deep
 
     def __call__(self, model, step):
         """Rows (step, probe, part, k, value, se, total) of a step that is probed, else none."""
-        while self.pause is not None and self.pause.exists():
-            time.sleep(2)
         if step % self.every:
             return []
         # Ranks are of the 16-bit weights in 32-bit arithmetic, as finished models are measured.
         twin = type(model)(type(model.config).from_dict(model.config.to_dict())).eval()
         twin.load_state_dict(model.state_dict())
-        return [(step, *row) for row in [*self.copying(twin), *self.text(twin)]]
+        copying = list(self.copying(twin))
+        self.done = {row[:2]: row[3] for row in copying}["copying", "shuffled"] < self.deep
+        return [(step, *row) for row in [*copying, *self.text(twin)]]
 
     def copying(self, model):
         """Rows of strings read twice: loss of both readings, and the second's less the first's.
@@ -136,11 +138,11 @@ class Probe:
                 yield "hits", part, k, hits, "", total
 
 
-def as_csv(rows, record):
+def as_csv(rows, record, batch):
     """Text of a run's file: a line per row; numbers that are no counts have six decimals."""
     lines = [",".join(COLUMNS)]
     for step, *values in rows:
-        tokens = step * train.Plan.batch * ladders.CONTEXT
+        tokens = step * batch * ladders.CONTEXT
         columns = [record["nonembedding_params"], record["seed"], tokens]
         for value in values:
             columns.append(f"{value:.6f}" if isinstance(value, float) else value)
@@ -152,10 +154,17 @@ def run(name, plan, out):
     """Train and probe a size of PROBED_FAMILY: `out`/FAMILY-NAME-SEED.csv, written at the end.
 
     A run that was stopped goes on from its checkpoint and gives the same file; one whose file is
-    there is not done again. The trained model is left in `data.folder()`.
+    there is not done again. Another batch than the recipe's is probed after as many tokens, has a
+    folder of its own, and ends once copying is below DEEP. The model is left in `data.folder()`.
     """
-    family = ladders.PROBED_FAMILY
-    file = out / f"{family}-{name}-{plan.seed}.csv"
+    family, folder = ladders.PROBED_FAMILY, ""
+    every, spare = divmod(EVERY * train.Plan.batch, plan.batch)
+    if spare or every % LINES:
+        raise InputError(f"--batch cannot be {plan.batch}: its steps miss the probes.")
+    deep = -np.inf
+    if plan.batch != train.Plan.batch:
+        folder, deep = f"batch-{plan.batch}", DEEP
+    file = out / folder / f"{family}-{name}-{plan.seed}.csv"
     # done already, or in a folder that cannot be written
     with one_at_a_time(file):
         if file.is_file():
@@ -163,8 +172,8 @@ def run(name, plan, out):
             return
     # train, looking at the model on the way
     stream, heldout = data.training_streams(plan.tokens)
-    place = data.folder() / "probes" / f"{name}-{plan.tokens}-{plan.seed}"
-    look = Probe(heldout, pause=data.folder() / "pause")
+    place = data.folder() / "probes" / folder / f"{name}-{plan.tokens}-{plan.seed}"
+    look = Probe(heldout, every, deep)
     model, record = train.train(
         family,
         ladders.sizes_to_probe()[name],
@@ -172,10 +181,11 @@ def run(name, plan, out):
         stream,
         heldout,
         checkpoint=place.with_name(f"{place.name}.pt"),
+        every=every // LINES,
         look=look,
     )
     # keep the looks and the model
-    text = as_csv(record.pop("looks"), record)
+    text = as_csv(record.pop("looks"), record, plan.batch)
     record["text_digest"] = data.digest(stream[: plan.tokens + 1])
     train.save_model(model, record, place)
     write_text(file, text)

@@ -191,7 +191,7 @@ def train(
         every: steps between two entries of the loss curve.
         say: called with a line of text at each checkpoint.
         look: called with (model, step) before the first step and after every `every` steps; the
-            rows that it returns are the record's "looks".
+            rows that it returns are the record's "looks", and where it is `done`, training ends.
     Returns:
         (model in bf16, record): the record is a dict that JSON can hold.
     Raises:
@@ -206,7 +206,7 @@ def train(
     began = written - progress.spent
     if look and not (progress.step or progress.looks):
         progress.looks += look(model, 0)
-    while progress.step < stop:
+    while progress.step < stop and not getattr(look, "done", False):
         # One step.
         first = progress.step * plan.batch
         ids = windows(stream, order[first : first + plan.batch])
@@ -229,7 +229,7 @@ def train(
     progress.spent = time.time() - began
     if checkpoint:
         write_checkpoint(checkpoint, plan, master, progress)
-    record = record_of(model, family, size, plan, progress, stop)
+    record = record_of(model, family, size, plan, progress, progress.step)
     if heldout is not None:
         record["heldout_loss"] = round(heldout_loss(model, heldout), 4)
     if look:

@@ -15,7 +15,6 @@ import sys
 import tempfile
 import zipfile
 from contextlib import chdir, redirect_stdout
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -29,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = str(HERE), str(HERE.parents[1])  # what the sheets' own code imports, and paper
 import ranks  # noqa: E402
 
-from paper.counts import write_counts  # noqa: E402
+from paper.counts import write_class  # noqa: E402
 
 FAMILIES = ("nano-pythia", "nano-qwen2.5")
 TASK = re.compile(r"^(`{3,})\{(exercise|solution)\} (.+?)\n(.*?)^\1\n", re.M | re.S)
@@ -162,9 +161,9 @@ def make_bundle(families, out):
     with tempfile.TemporaryDirectory() as folder:
         # counts of each family
         for name in families:
-            family = replace(load_family(name), repeats="")  # models trained again have no part
+            family = load_family(name)
             path = Path(folder) / f"{family.name}.counts"
-            write_counts(family, path, exported="a day not told")
+            write_class(family, path)
             table += contents(path)
             files[path.name] = path.read_bytes()
         teacher = sheets(folder)

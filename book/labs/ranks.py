@@ -1,22 +1,16 @@
 """Read a counts file with NumPy alone, for a class: see codebook.md in the bundle, or book/data in
 the book."""
 
-import io
 import json
-import zipfile
 from types import SimpleNamespace
 
 import numpy as np
 
 
-def _tables(z):
-    return [t for t in json.loads(z.read("record.json"))["tables"] if t["role"] == "family"]
-
-
 def corpora(path):
     """Names of the corpora in a counts file, sorted."""
-    with zipfile.ZipFile(path) as z:
-        return sorted({t["record"]["corpus"] for t in _tables(z)})
+    with np.load(path) as file:
+        return sorted({about["corpus"] for about in json.loads(str(file["records"]))})
 
 
 def read(path, corpus):
@@ -29,17 +23,17 @@ def read(path, corpus):
     windows(N) and successes(k, N): places where N scored tokens in a row fit, and those where all
     are hits; run_ks: the k of successes.
     """
-    with zipfile.ZipFile(path) as z:
-        models = [_model(z, t) for t in _tables(z) if t["record"]["corpus"] == corpus]
+    models = []
+    with np.load(path) as file:
+        for number, about in enumerate(json.loads(str(file["records"]))):
+            if about["corpus"] == corpus:
+                names = [name for name in file.files if name.startswith(f"{number}/")]
+                models.append(_model({name.split("/")[1]: file[name] for name in names}, about))
     return sorted(models, key=lambda m: (m.S, m.model))
 
 
-def _model(z, table):
-    about = table["record"]
-    # its arrays, each under its digest; whole numbers are int64 again
-    array = {
-        n: np.load(io.BytesIO(z.read(f"{digest}.npy"))) for n, digest in table["arrays"].items()
-    }
+def _model(array, about):
+    # whole numbers are int64 again
     array = {n: a if a.dtype.kind == "f" else a.astype(np.int64) for n, a in array.items()}
     greater, ties, number = array["pairs"]
     ranks, where = np.unique(greater + ties, return_inverse=True)
@@ -64,7 +58,7 @@ def _model(z, table):
         ks=array["ks"],
         hits=array["cells"].cumsum(axis=0)[:-1].T,
         tokens=array["cells"].sum(axis=0),
-        nll=array["sums"][0],
+        nll=array["nll"],
         source=source,
         ranks=ranks,
         counts=np.bincount(where.ravel(), number).astype(np.int64),

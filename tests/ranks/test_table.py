@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 import rbplib
-from paper.counts import pairs as pairs_of
 from rbplib import InputError
 from rbplib.runs import lagged
 from rbplib.table import (
     RankTable,
+    distinct,
     ranks_path,
     read_record,
     read_table,
@@ -89,7 +89,7 @@ def test_lags_and_pairs_are_those_of_brute_force(path):
         assert pairs == len(joined) and early == sum(place[d, p] for d, p in joined)
         assert late == sum(place[d, p + lag] for d, p in joined)
         assert both == sum(place[d, p] and place[d, p + lag] for d, p in joined)
-    greater, ties, tokens = pairs_of(table)
+    greater, ties, tokens = distinct(table.greater, table.ties)
     counts = np.bincount(greater + ties, tokens)
     assert tokens.sum() == len(table) and counts.tolist() == np.bincount(table.rank()).tolist()
 
