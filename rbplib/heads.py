@@ -53,7 +53,8 @@ class Head:
         """Scores (n, b) of states (n, d) for some candidates, multiplied in `dtype`.
 
         A half-precision weight meets float32 exactly: on CUDA inside the product, elsewhere, and on
-        ROCm, by widening what is taken of it. out: scratch (n, b) of that dtype, on a processor.
+        ROCm, by widening what is taken of it. A float16 product on a processor is made in float32
+        and rounded once. out: scratch (n, b) of that dtype, on a processor.
         """
         dtype, weight = self.dtype, self.weight[columns]
         # inside the product, where the device can
@@ -64,11 +65,15 @@ class Head:
             if bias is not None:
                 scores.add_(bias)
             return self.after(scores)
-        # or widened before it
-        states, weight = states.to(dtype), weight.to(dtype)
+        # or widened before it; few processors multiply float16
+        rounded = dtype == torch.float16 and weight.device.type == "cpu"
+        made = torch.float32 if rounded else dtype
+        states, weight = states.to(made), weight.to(made)
         if bias is None:
-            return self.after(torch.mm(states, weight.T, out=out))
-        return self.after(torch.addmm(bias, states, weight.T, out=out))
+            scores = torch.mm(states, weight.T, out=out)
+        else:
+            scores = torch.addmm(bias.to(made), states, weight.T, out=out)
+        return self.after(scores.to(dtype))
 
 
 class _HeadReached(Exception):
