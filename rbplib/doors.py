@@ -48,6 +48,7 @@ from rbplib.sheets import (
     title,
 )
 from rbplib.table import (
+    COLUMNS,
     asked,
     by_size,
     checked_columns,
@@ -715,7 +716,9 @@ def import_answers(path, family, name=None):
     record["made_by"] = {key: header[key] for key in ("engine", "version", "revision")}
     if "served" in header:  # without folders of the server's machine
         record["made_by"]["served"] = served if REPO_ID.match(served) else Path(served).name
-    columns = engine_columns(path, lines, names, windows, record)
+    # the name that its answers bear
+    is_ours = served.__eq__ if "served" in header else lambda name: Path(name).name in names
+    columns = engine_columns(path, lines, is_ours, windows, record)
     if precision["head_dtype"] not in ("float32", "float64"):
         complain(
             f"{path} is of a head in {precision['head_dtype']}, which makes ties and moves ranks: "
@@ -736,28 +739,30 @@ def import_answers(path, family, name=None):
     return ranks_path(record)
 
 
-def engine_columns(path, lines, names, windows, record):
+def engine_columns(path, lines, is_ours, windows, record):
     """Columns of the rank table that lines of answers make, each set to its window by the ids."""
-    # an answer may not tell the first id
+    # numbers of the windows of the same ids, last first; an answer may not tell the first id
     places = {}
-    for number, window in enumerate(windows.windows):
-        first, *ids = window.ids.tolist()
+    for number in reversed(range(len(windows.windows))):
+        first, *ids = windows.windows[number].ids.tolist()
         for begin in (first, None):
             places.setdefault((begin, *ids), []).append(number)
 
     parts = {}
-    for line in lines:
-        for ids, rank, logprob in answered(line, names, path):
+    for line_number, line in enumerate(lines, 2):
+        for ids, rank, logprob in answered(line, is_ours, f"line {line_number} of {path}"):
             # which window it is of, that was not told yet
-            numbers = places.get(ids, ())
-            number = next((number for number in numbers if number not in parts), None)
-            if number is None:
-                fault = "a window twice" if numbers else f"no window of {record['corpus']}"
+            numbers = places.get(ids, [])
+            while numbers and numbers[-1] in parts:
+                numbers.pop()
+            if not numbers:
+                fault = "a window twice" if ids in places else f"no window of {record['corpus']}"
                 raise InputError(
-                    f"{path} holds {fault}, ids {ids[1:5]} ...: "
+                    f"line {line_number} of {path} holds {fault}, ids {ids[1:5]} ...: "
                     "have the windows of `rbp windows` read, each once."
                 )
             # what is told of its scored tokens
+            number = numbers.pop()
             window = windows.windows[number]
             rows = window.scored
             place = np.full_like(rows, window.document), window.start + rows
@@ -766,19 +771,34 @@ def engine_columns(path, lines, names, windows, record):
         raise InputError(f"{path} lacks {missing} of {len(windows.windows)} windows: add them.")
 
     told = (parts[number] for number in sorted(parts))
-    document, position, token, rank, logprob = map(np.concatenate, zip(*told, strict=True))
-    # as many candidates are as likely at least, and all of them together at most 1; vLLM tells
-    # minus infinity as -9999
-    V = record["vocab_size"]
-    likely = (logprob > -9999) & (logprob <= ROUNDING - np.log(np.maximum(rank, 1)))
-    if not (likely & (rank >= 1) & (rank <= V) & (rank == np.floor(rank))).all():
-        raise InputError(
-            f"{path} has a rank outside 1 to {V}, or a logprob that is no number or more than its "
-            "rank allows: measure it again."
-        )
-    return told_ranks(
-        {"document": document, "position": position, "token": token}, rank, logprob, record
-    )
+    rows = dict(zip(COLUMNS, map(np.concatenate, zip(*told, strict=True)), strict=False))
+    rank, logprob = rows.pop("greater"), rows.pop("ties")
+    check_possible(path, rows, rank, logprob, record["vocab_size"])
+    return told_ranks(rows, rank, logprob, record)
+
+
+def check_possible(path, rows, rank, logprob, V):
+    """Refuse ranks and logprobs (n,) that no softmax over V candidates has.
+
+    As many candidates as its rank are as likely at least, and all together at most 1; the first of
+    V has what the others leave over, 1 / V at least. vLLM tells minus infinity as -9999.
+    """
+    ranked = (rank >= 1) & (rank <= V) & (rank == np.floor(rank))
+    faults = {
+        f"which is a rank outside 1 to {V}": ~ranked,
+        "which is no logprob of a token": ~(logprob > -9999),
+        "which is more than its rank allows": logprob > ROUNDING - np.log(np.maximum(rank, 1)),
+        f"which is less than the first of {V} has": (rank == 1) & (logprob < -np.log(V) - ROUNDING),
+    }
+    for fault, wrong in faults.items():
+        if wrong.any():
+            i = np.flatnonzero(wrong)[0]
+            raise InputError(
+                f"{path} has rank {rank[i]:g} and logprob {logprob[i]:.6g} in document "
+                f"{rows['document'][i]} at position {rows['position'][i]} (token "
+                f"{rows['token'][i]}), {fault}, in {wrong.sum()} of {len(rank)} tokens: "
+                "measure it again, with an engine that tells the rank of each prompt token."
+            )
 
 
 def read_lines(path):
@@ -791,34 +811,38 @@ def read_lines(path):
                 yield dict(json.loads(line))
 
 
-def answered(answer, names, path):
+# answers that cannot be read, by an entry that they alone have
+OTHER_ANSWERS = {
+    "message": "a chat's answer, whose template adds tokens: ask /v1/completions with the ids",
+    "meta_info": "an answer of SGLang, which tells no ranks: ask a vLLM server",
+    "token_logprobs": "an answer without ranks: ask with prompt_logprobs 0",
+}
+
+
+def answered(answer, is_ours, place):
     """(ids, ranks, logprobs) of each window of an answer; the first id may be None.
 
     That is {"ids", "rank", "logprob"}, lists of one length that begin with an id, None and None; or
-    what vLLM gives when asked with `prompt_logprobs` 0: the answer of its server, or a result of
-    `LLM.generate`, whose entries map the id of the token to "rank" and "logprob".
+    what vLLM gives when asked with `prompt_logprobs` 0 or more: the answer of its server, or a
+    result of `LLM.generate`, whose entries map the id of the token to "rank" and "logprob". Of
+    several in an entry the one of `prompt_token_ids` is taken.
 
-    names: those that the server may give the model.
+    is_ours: whether a name is the server's of the model. place: of the answer, for messages.
     """
-    with telling(
-        f"{path} holds an answer that is cut short, or gives other tokens too, "
-        "have its window read again, with prompt_logprobs 0"
-    ):
+    with telling(f"{place} is an answer that is cut short: have its window read again"):
         # is it of this model?
         answer = answer if isinstance(answer, dict) else vars(answer)
-        if answer.get("model") and Path(answer["model"]).name not in names:
+        if answer.get("model") and not is_ours(answer["model"]):
             raise InputError(
-                f"{path} holds ranks of {answer['model']!r} under another model's name: "
+                f"{place} holds ranks of {answer['model']!r} under another model's name: "
                 "give each model a file of its own."
             )
         for choice in answer.get("choices", [answer]):
+            for key, what in OTHER_ANSWERS.items():
+                if key in choice or key in (choice.get("logprobs") or ()):
+                    raise InputError(f"{place} is {what}.")
             if "prompt_logprobs" in choice:
-                first, *_ = choice.get("prompt_token_ids") or [None]
-                tokens = [(first, None, None)]
-                for entry in choice["prompt_logprobs"][1:]:
-                    ((token, about),) = entry.items()
-                    about = about if isinstance(about, dict) else vars(about)
-                    tokens.append((int(token), about["rank"], about["logprob"]))
+                tokens = vllm_tokens(choice, place)
             else:
                 tokens = zip(*(choice[key] for key in ("ids", "rank", "logprob")), strict=True)
             ids, rank, logprob = zip(*tokens, strict=True)
@@ -826,3 +850,31 @@ def answered(answer, names, path):
                 raise TypeError("no numbers")
             ids = (ids[0], *map(index, ids[1:]))
             yield ids, np.array(rank, float), np.array(logprob, float)
+
+
+def vllm_tokens(choice, place):
+    """[(id, rank, logprob)] of the prompt of one choice of vLLM, the first without the last two."""
+    ids, entries = choice.get("prompt_token_ids"), choice["prompt_logprobs"]
+    if not entries or ids and len(ids) != len(entries):
+        raise InputError(
+            f"{place} has prompt_logprobs of {len(entries or ())} tokens, where "
+            f"{len(ids or ()) or 'each token'} were expected: have its window read again."
+        )
+    tokens = [(ids[0] if ids else None, None, None)]
+    for position, entry in enumerate(entries[1:], 1):
+        # the true token's own
+        entry = {int(token): about for token, about in entry.items()}
+        if not ids and len(entry) > 1:
+            raise InputError(
+                f"{place} has {len(entry)} candidates at position {position} and does not say "
+                "which is the text's: ask with prompt_logprobs 0, or with return_token_ids."
+            )
+        token = ids[position] if ids else next(iter(entry))
+        if token not in entry:
+            raise InputError(
+                f"{place} has no entry of token {token} at position {position}, but of "
+                f"{list(entry)[:3]}: have its window read again, with prompt_logprobs 0."
+            )
+        about = entry[token] if isinstance(entry[token], dict) else vars(entry[token])
+        tokens.append((token, about["rank"], about["logprob"]))
+    return tokens

@@ -6,6 +6,7 @@ It needs no package; stopped, it goes on where it was:
 
 import argparse
 import json
+import math
 from concurrent.futures import ThreadPoolExecutor
 from urllib.request import Request, urlopen
 
@@ -26,13 +27,19 @@ def main(windows, ranks, url, head, **model):
         return json.load(urlopen(Request(url + path, data, {"Content-Type": "application/json"})))
 
     def ranked(window):
-        line = {"ids": window["ids"], "rank": [None], "logprob": [None]}
-        question = {"model": served["id"], "prompt": window["ids"], "prompt_logprobs": 0}
-        (answer,) = ask("/v1/completions", question | {"max_tokens": 1})["choices"]
-        for token, entry in zip(window["ids"][1:], answer["prompt_logprobs"][1:], strict=True):
-            for name in ("rank", "logprob"):
-                line[name].append(entry[str(token)][name])
-        return json.dumps(line) + "\n"
+        ids = window["ids"]
+        question = {"model": served["id"], "prompt": ids, "prompt_logprobs": 0, "max_tokens": 1}
+        for _ in range(3):  # as often as a number is null, NaN or missing
+            (answer,) = ask("/v1/completions", question)["choices"]
+            rank, logprob = [None], [None]
+            for token, entry in zip(ids[1:], (answer["prompt_logprobs"] or ())[1:], strict=False):
+                about = {"rank": None, "logprob": None} | (entry or {}).get(str(token), {})
+                if None not in about.values() and math.isfinite(about["logprob"]):
+                    rank.append(about["rank"])
+                    logprob.append(about["logprob"])
+            if len(rank) == len(ids):
+                return json.dumps({"ids": ids, "rank": rank, "logprob": logprob}) + "\n"
+        raise ValueError(f"{len(ids) - len(rank)} tokens of {ids[:4]} ... without rank and logprob")
 
     about, *windows = map(json.loads, open(windows))  # first, what they are of
     served = ask("/v1/models")["data"][0]

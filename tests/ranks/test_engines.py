@@ -56,6 +56,10 @@ def engine():
             if max(question["prompt"]) >= 4096:
                 return self.answer(VLLM["refused"], 400)
             told = None if self.path.startswith("/null") else entries(question["prompt"])
+            # at first, where the address says so, a number that is none
+            twice = self.asked.count(question["prompt"]) > 1
+            if self.path.startswith("/nan") and not twice:
+                told[2] = {token: about | {"logprob": None} for token, about in told[2].items()}
             choices = [VLLM["answer"]["choices"][0] | {"prompt_logprobs": told}]
             self.answer(VLLM["answer"] | {"model": "served/1.9k", "choices": choices})
 
@@ -95,10 +99,10 @@ def place(tmp_path_factory, engine):
 
 
 def ask(windows, ranks, url, weights="float32"):
-    """Run the script, of at most 60 lines; what it says of an error."""
+    """Run the script, of at most 70 lines; what it says of an error."""
     words = [windows, ranks, "--model", "1.9k", "--url", url, "--weights", weights]
     script = ROOT / "workflow/vllm_ranks.py"
-    assert script.read_text().count("\n") <= 60
+    assert script.read_text().count("\n") <= 70
     return python(script, *words).stderr
 
 
@@ -201,11 +205,36 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
         import_answers([header | {"ties": "greater+1"}, *results], "nano")
 
 
+def test_answers_with_the_likeliest_too_are_of_the_true_token(place, fresh, engine):
+    header, *lines = lines_of(place / "ranks.jsonl")
+    answers = []
+    for line in lines:
+        told = [
+            entry and {"7": {"rank": 1, "logprob": -0.1}} | entry
+            for entry in engine.entries(line["ids"])
+        ]
+        choice = {"prompt_token_ids": line["ids"], "prompt_logprobs": told}
+        answers.append({"model": "served/1.9k", "choices": [choice]})
+    path = import_answers([header, *answers], "nano")
+    compare_with_measured(rbplib.read_table(path), fresh / "measured")
+    # and another owner's model of that name is another
+    answers[3]["model"] = "other/1.9k"
+    with pytest.raises(InputError, match="line 5 of the list holds ranks of 'other/1.9k'"):
+        import_answers([header, *answers], "nano")
+
+
+def test_the_script_asks_again_where_a_number_is_none(place, fresh, engine):
+    engine.asked.clear()
+    assert not ask(place / "windows.jsonl", fresh / "r.jsonl", f"{engine.url}/nan")
+    assert (fresh / "r.jsonl").read_bytes() == (place / "ranks.jsonl").read_bytes()
+    assert len(engine.asked) == 2 * (len(list(lines_of(place / "ranks.jsonl"))) - 1)
+
+
 def test_what_vllm_answered_are_the_ranks_of_this_library():
     folder, ids = ROOT / VLLM["question"]["model"], VLLM["question"]["prompt"]
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     ours = rbplib.sequence_ranks(model, torch.tensor([ids]))
-    ((_, rank, logprob),) = answered(VLLM["answer"], {"200k"}, "the answer")
+    ((_, rank, logprob),) = answered(VLLM["answer"], VLLM["answer"]["model"].__eq__, "the answer")
     assert [list(rank[1:])] == ours.rank.tolist()
     assert np.allclose(logprob[1:], ours.logprob, atol=1e-5)
 
@@ -278,7 +307,7 @@ def test_the_script_without_a_server_or_a_file_is_one_sentence(place, fresh, eng
         (fresh / "r.jsonl", engine.url, "ValueError"),
         (fresh / "other.jsonl", engine.url, "out of vocabulary"),  # in the server's own words
         (fresh / "long.jsonl", engine.url, "--max-model-len 258"),
-        (place / "windows.jsonl", f"{engine.url}/null", "TypeError"),
+        (place / "windows.jsonl", f"{engine.url}/null", "without rank and logprob"),
     ):
         said = ask(windows, fresh / "r.jsonl", url)
         assert "run again" in said and word in said and len(said.splitlines()) == 1
@@ -303,14 +332,29 @@ def test_a_precision_has_one_name_or_is_not_known(place, fresh, capsys, weights,
     assert ("family nano-vllm" in err) != own and "makes ties" not in err
 
 
-def changed(column, value):
+def changed(column, value, **others):
     """Lines whose third entry of a column of the fifth is another."""
 
     def change(header, lines):
-        lines[4][column][2] = value
+        for name, entry in {column: value, **others}.items():
+            lines[4][name][2] = entry
         return [header, *lines]
 
     return change
+
+
+def with_choice(**choice):
+    """A first answer of a server with such a choice."""
+    return lambda header, lines: [header, {"choices": [choice]}, *lines]
+
+
+def with_answer(entries, ids=None):
+    told = entries if entries is None else [None, *entries]
+    return with_choice(prompt_logprobs=told, prompt_token_ids=ids)
+
+
+def rank_1(line):
+    return line | {"rank": [None] + [1] * (len(line["ids"]) - 1)}
 
 
 def with_header(**about):
@@ -345,8 +389,21 @@ BAD = {
     ),
     "candidates too": (
         lambda header, lines: [header, {"prompt_logprobs": [None, {"1": {}, "2": {}}]}, *lines],
-        "prompt_logprobs 0",
+        "2 candidates at position 1 and does not say which is the text's",
     ),
+    "another token's entry": (with_answer([{"7": {}}], ids=[0, 9]), "no entry of token 9 at"),
+    "fewer entries": (with_answer([], ids=[0, 9]), "of 1 tokens, where 2 were expected"),
+    "no entries": (with_answer(None), "of 0 tokens, where each token"),
+    "an entry without a rank": (with_answer([{"9": {"logprob": -1}}]), "cut short"),
+    "a chat": (with_choice(message={"role": "assistant"}), "a chat's answer, whose template"),
+    "an answer of SGLang": (with_choice(meta_info={"input_token_logprobs": []}), "SGLang"),
+    "no prompt": (with_choice(logprobs={"token_logprobs": [-1]}), "without ranks: ask with"),
+    "rank 1 for all": (
+        lambda header, lines: [header, *(rank_1(line) for line in lines)],
+        "is less than the first of 4096 has",
+    ),
+    "one first of little": (changed("logprob", -8.4, rank=1), "has rank 1 and logprob -8.4 in doc"),
+    "a rank that is null": (changed("rank", None), "has rank nan and logprob"),
 }
 
 
