@@ -8,30 +8,43 @@ need no model, no text and no torch to be read.
 import json
 import math
 import os
+import shutil
+import uuid
 import zipfile
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import date
+from io import BytesIO
 from operator import index
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pyarrow.parquet as pq
 import yaml
 
 from rbplib.families import (
+    FAMILY_ENTRIES,
     PATH,
     PRECISIONS,
     REPO_ID,
+    RESERVED,
+    Family,
     InputError,
+    PeoplesReader,
     argument,
     atomic_path,
     check_choice,
     check_name,
+    checked_entries,
     complain,
-    first_line,
+    family_of,
     load_family,
+    one_at_a_time,
+    read_yaml,
     results_dir,
     telling,
+    write_error,
     write_text,
     yaml_files,
 )
@@ -50,14 +63,14 @@ from rbplib.sheets import (
 from rbplib.table import (
     COLUMNS,
     asked,
-    by_size,
     checked_columns,
     columns_digest,
     expected,
+    file_columns,
+    file_record,
     ranks_path,
     read_record,
-    read_table,
-    table_paths,
+    records_of,
     write_table,
 )
 from rbplib.texts import load_documents
@@ -81,8 +94,24 @@ ALSO = {"float": "float32", "half": "float16", "none": None}  # names that engin
 ROUNDING = 1e-3  # nats that a logprob may be off by
 HALF_MOVED = 0.05  # of its interval: the most that half precision moves an exponent on page 11
 TIE_RULES = ("greater+ties", "greater+1")  # of an engine's ranks
-# what readers of zip and JSON make of damage
-DAMAGE = (ValueError, LookupError, TypeError, RuntimeError, EOFError, zipfile.BadZipFile)
+ROLES = ("family", "repeats")  # of tables in an export
+MOST_PACKED = 16  # bytes, or rows, that a byte of an exported table stands for
+# what entries of an exported table's record are
+RECORD = dict.fromkeys("family model corpus protocol model_id".split(), str)
+RECORD |= dict.fromkeys("nonembedding_params vocab_size documents scored_tokens".split(), int)
+RECORD |= dict.fromkeys(
+    "requested_revision revision weights_dtype head_dtype text corpus_digest definition "
+    "tokenizer_digest model_digest corpus_revision device platform code_version".split(),
+    (str, type(None)),
+)
+RECORD |= dict.fromkeys(
+    "total_params read_tokens characters read_characters window engine batch_tokens".split(),
+    (int, type(None)),
+)
+RECORD |= dict.fromkeys(
+    "sample corpus_source libraries made_by imported".split(), (dict, type(None))
+)
+RECORD |= {"units": list, "lacks": (list, type(None))}
 
 
 # --- A table of numbers
@@ -476,67 +505,78 @@ def public(table):
 def import_family(path, name=None):
     """Make an exported file a family, its rank tables among the results: path of the family's file.
 
+    All of it is checked, a table at a time, before anything is kept.
     name: of the family, by default as it was where it was measured. Its repeats are the family
     NAME.repeats. Raises InputError: the file is damaged, or the name is in use.
     """
-    with TemporaryDirectory() as folder:
-        # read all of the file before anything is kept
-        try:
-            with zipfile.ZipFile(path) as file:
-                # nothing in it is packed, so it holds no more than it has bytes
-                members = file.infolist()
-                size = sum(m.file_size for m in members)
-                if size > os.path.getsize(path) or any(m.compress_type for m in members):
-                    raise ValueError("it is packed")
-                if len({m.filename for m in members}) < len(members):
-                    raise ValueError("a table is there twice")
-                file.extractall(folder)
-            about = json.loads(Path(folder, "family.json").read_bytes())
-            check_name(about["name"], "family name")
-            entry = {key: about[key] for key in ("title", "note")}
-            # the record of each table says where it came from
-            origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
-            roles = {"repeats": [], "family": []}
-            places = sorted(Path(folder).glob("*/*/*.parquet"))
-            names = [place.relative_to(folder).as_posix() for place in places]
-            if sorted(names) != sorted(about["tables"]):
-                raise ValueError("a table is missing")
-            for place in places:
-                table = read_table(place)
-                check_record(table)
-                record = table.record | {"imported": origin}
-                if place.parts[-2:] != (record["model"], f"{record['corpus']}.parquet"):
-                    raise ValueError("a table is another's")
-                roles[place.parts[-3]].append((table.columns, record))
-            texts = {type(text) for text in (*entry.values(), about["exported"])}
-            if texts != {str} or not roles["family"] or about["format"] != "rbp ranks":
-                raise ValueError("another format")
-        except OSError as error:
-            raise InputError(
-                f"{path} could not be read or unpacked ({first_line(error)}): "
-                f"check the path, and the space in {folder}."
-            ) from None
-        except DAMAGE as error:
-            raise InputError(
-                f"{path} is damaged, or no export of a family ({first_line(error)}): "
-                "get it again, or, for ranks of windows, name their family by --family."
-            ) from None
-        return keep_family(name or about["name"], entry, roles["family"], roles["repeats"])
+    with telling(f"{path} could not be read, check the path"):
+        open(path, "rb").close()
+    with (
+        telling(
+            f"{path} is damaged, or no export of a family, get it again, or, for ranks of windows, "
+            "name their family by --family"
+        ),
+        zipfile.ZipFile(path) as file,
+    ):
+        # nothing in it is packed, so it holds no more than it has bytes
+        members = file.infolist()
+        size = sum(member.file_size for member in members)
+        if size > os.path.getsize(path) or any(member.compress_type for member in members):
+            raise ValueError("it is packed")
+        names = sorted(member.filename for member in members)
+        about = dict(json.loads(file.read("family.json")))
+        if names != sorted({"family.json", *about["tables"]}):
+            raise ValueError("a table is missing, or there twice")
+        entry = {key: about[key] for key in ("title", "note")}
+        texts = {type(text) for text in (*entry.values(), about["exported"], about["name"])}
+        ladders = {role: [] for role in ROLES}
+        for listed in about["tables"]:
+            ladders[listed.split("/")[0]].append(listed)
+        if texts != {str} or not ladders["family"] or about["format"] != "rbp ranks":
+            raise ValueError("another format")
+
+        # the record of each table says where it came from
+        origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
+        tables = [exported_tables(file, each, origin) for each in ladders.values() if each]
+        return keep_family(name or about["name"], entry, *tables)
 
 
-def check_record(table):
+def exported_tables(file, names, origin):
+    """(columns, record) of each rank table of an export. Raises errors of whatever kind: damage."""
+    for name in names:
+        data = file.read(name)
+        record = file_record(BytesIO(data))
+        check_record(record)
+        # bounded before it is unpacked
+        groups = pq.read_metadata(BytesIO(data))
+        sizes = [groups.row_group(i).total_byte_size for i in range(groups.num_row_groups)]
+        if max(sum(sizes), record["scored_tokens"]) > MOST_PACKED * len(data):
+            raise ValueError("it unpacks to more than a table of its size holds")
+        columns = file_columns(BytesIO(data), record)
+        if columns["document"].max(initial=0) >= record["documents"]:
+            raise ValueError("it has more documents than its record says")
+        if name.split("/")[1:] != [record["model"], f"{record['corpus']}.parquet"]:
+            raise ValueError("a table is another's")
+        yield columns, record | {"imported": origin}
+
+
+def check_record(record):
     """ValueError for a record that no table of models and documents can have."""
-    record = table.record
+    for name, kinds in RECORD.items():
+        # to Python a bool is an int
+        if isinstance(record.get(name), bool) or not isinstance(record.get(name), kinds):
+            raise ValueError(f"the record of a table has {name} {str(record.get(name))[:40]!r}")
     S, units = record["nonembedding_params"], record["units"]
-    texts = {type(record.get(name)) for name in ("requested_revision", "weights_dtype")}
     # what must hold
     rules = (
-        type(S) is int and 0 < S < 1e18,  # to isinstance true is a number
+        0 < S < 1e18,
+        0 < record["vocab_size"] < 2**31,
         REPO_ID.match(record["model_id"]),
-        texts <= {str, type(None)},
         record.get("definition", TIE_RULES[0]) in TIE_RULES,
-        table.document.max() < table.documents == len(units),
+        record.get("weights_dtype") in (None, *PRECISIONS),
+        record["documents"] == len(units),
         {*map(type, units)} == {int},
+        {*map(type, record.get("lacks", ()))} <= {str},
     )
     if not all(rules):
         raise ValueError(f"the record of {record['model']!r} is none that a table has")
@@ -550,48 +590,122 @@ def told_ranks(rows, rank, logprob, record):
         return checked_columns(columns, record["vocab_size"])
 
 
-def keep_family(name, entry, tables, repeats=()):
+def keep_family(name, entry, tables, repeats=(), engine=None):
     """Keep (columns, record) of rank tables as a family of this name, and those of its repeats as
     NAME.repeats: path of its file.
 
-    Raises InputError: a name is another family's, or a table holds other ranks. Nothing is written.
+    All is written and read back aside before the first of it takes its name. engine: whose ranks
+    they are; its tables may lie under the name already.
+    Raises InputError: a name is reserved or another family's, other tables lie under it, or a table
+    holds other ranks. Nothing is kept. Or errors of the tables, which may be made one by one.
     """
     check_name(name, "family name")
+    if name.lower() in RESERVED:
+        raise InputError(f"the name {name!r} is that of a folder of the book: choose another.")
     ladders = {f"{name}.repeats": repeats, name: tables} if repeats else {name: tables}
-    # may all of it be kept?
-    paths, named = {}, []
-    for part, ladder in ladders.items():
-        paths[part] = (results_dir() / "imported" / f"{part}.yml").resolve()
-        if yaml_files("family").get(part, paths[part]) != paths[part]:
-            raise InputError(
-                f"the name {part!r} is in use for another family: choose one, as in --as {name}-2."
-            )
-        named += [(columns, record | {"family": part}) for columns, record in ladder]
-    keep_tables(named)
+    files = {part: (results_dir() / "imported" / f"{part}.yml").resolve() for part in ladders}
+    for part, path in files.items():
+        if yaml_files("family").get(part, path) != path:
+            refuse_name(part, "another family")
 
-    # the files of what is there by now; the family's, which names the repeats', last
-    for part, path in paths.items():
-        records = [table.record for table in by_size(map(read_table, table_paths(part)))]
-        corpora = sorted({record["corpus"] for record in records})
-        models = list({record["model"]: model_entry(record) for record in records}.values())
-        about = entry | {"imported": True, "corpora": corpora, "models": models}
-        write_text(path, yaml.safe_dump(about, sort_keys=False, allow_unicode=True))
-        entry = entry | {"repeats": part}
+    with staging(name) as stage:
+        # the tables, each beside its place
+        staged, records = {}, {}
+        for part, ladder in ladders.items():
+            for columns, record in ladder:
+                record = record | {"family": part}
+                path = ranks_path(record)
+                if path in staged:
+                    raise ValueError("a table is there twice")
+                staged[path] = stage / f"{len(staged)}.parquet"
+                write_table(staged[path], columns, record)
+                records[path] = file_record(staged[path])
+        # what lies there already
+        for part in ladders:
+            for path, record in records_of(part):
+                new = records.get(path)
+                if new and not same_ranks(record, new):
+                    refuse_ranks(path)
+                is_kept = new and came_from(record) == came_from(new)
+                if not (is_kept or is_of(record, engine)):
+                    refuse_name(part, f"tables that lie in {path.parents[1]}")
+                records.setdefault(path, record)
+        # the files of the families, read back
+        for part, path in files.items():
+            of_part = [record for record in records.values() if record["family"] == part]
+            of_part = sorted(of_part, key=lambda record: record["nonembedding_params"])
+            corpora = sorted({record["corpus"] for record in of_part})
+            models = list({record["model"]: model_entry(record) for record in of_part}.values())
+            about = entry | {"imported": True, "corpora": corpora, "models": models}
+            staged[path] = stage / path.name
+            write_text(staged[path], yaml.safe_dump(about, sort_keys=False, allow_unicode=True))
+            entries = read_yaml(staged[path], PeoplesReader)
+            family_of({"name": part} | checked_entries(entries, Family, path, FAMILY_ENTRIES), path)
+            entry = entry | {"repeats": part}
+
+        # the family's file, which names its repeats', last
+        for path, place in staged.items():
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(place, path)
+            except OSError as error:
+                raise write_error(path, error) from None
+    return files[name]
+
+
+@contextmanager
+def staging(name):
+    """A folder for what is not kept yet, of one import of this name at a time; those that killed
+    ones left go."""
+    folder = results_dir() / "imported"
+    try:
+        with one_at_a_time(folder / name):
+            for left in folder.glob(f".{name}.*.tmp"):
+                shutil.rmtree(left, ignore_errors=True)
+            stage = folder / f".{name}.{uuid.uuid4().hex[:8]}.tmp"
+            try:
+                yield stage
+            finally:
+                shutil.rmtree(stage, ignore_errors=True)
+    finally:
+        # without folders in which nothing came to lie
+        with suppress(OSError):
+            folder.rmdir()
+            folder.parent.rmdir()
+
+
+def came_from(record):
+    """What tells whether two tables are of one import."""
+    return record.get("made_by"), (record.get("imported") or {}).get("was")
+
+
+def is_of(record, engine):
+    return engine is not None and (record.get("made_by") or {}).get("engine") == engine
+
+
+def same_ranks(*records):
+    """Whether tables hold the same ranks, by one rule."""
+    ranks = {(record["columns_sha256"], record.get("definition")) for record in records}
+    return len(ranks) == 1
+
+
+def refuse_name(name, whose):
+    raise InputError(f"the name {name!r} is in use for {whose}: choose one, as in --as {name}-2.")
+
+
+def refuse_ranks(path):
+    raise InputError(f"{path} holds other ranks: move it away, or give `rbp import` another name.")
+
+
+def keep_table(columns, record):
+    """Write a rank table to its place, not over one of other ranks: its path."""
+    path = ranks_path(record)
+    if path.is_file():
+        digest = {"columns_sha256": columns_digest(columns)}
+        if not same_ranks(read_record(path), record | digest):
+            refuse_ranks(path)
+    write_table(path, columns, record)
     return path
-
-
-def keep_tables(tables):
-    """Write (columns, record) of rank tables to their places, none over one of other ranks."""
-    for columns, record in tables:
-        path = ranks_path(record)
-        ranks = (columns_digest(columns), record.get("definition"))
-        there = read_record(path) if path.is_file() else None
-        if there and (there["columns_sha256"], there.get("definition")) != ranks:
-            raise InputError(
-                f"{path} holds other ranks: move it away, or give `rbp import` another name."
-            )
-    for columns, record in tables:
-        write_table(ranks_path(record), columns, record)
 
 
 def model_entry(record):
@@ -734,9 +848,8 @@ def import_answers(path, family, name=None):
             )
     if name:
         title = f"{family.title or family.name}, by {header['engine']}"
-        return keep_family(name, {"title": title}, [(columns, record)])
-    keep_tables([(columns, record)])
-    return ranks_path(record)
+        return keep_family(name, {"title": title}, [(columns, record)], engine=header["engine"])
+    return keep_table(columns, record)
 
 
 def engine_columns(path, lines, is_ours, windows, record):

@@ -48,6 +48,9 @@ MENDS = {  # how a value of a type is written; to Python a bool is an int
     list: "write a list, as [a, b]",
     dict: "write lines of 'name: value', indented, below it",
 }
+SHARED = {"dtype": str, "context": int, "tokens": int}  # of a family, for all of its models
+FAMILY_ENTRIES = SHARED | {"models": object}
+RESERVED = ("all", "live", "far", "precision", "ranks", "text", "imported", "corpora")  # folders
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
 PATH = (str, os.PathLike)  # of a file
 PACKAGE = Path(__file__).resolve().parent
@@ -161,10 +164,13 @@ def load_family(name_or_path):
     """
     if isinstance(name_or_path, Family):
         return name_or_path
+    return family_of(*read_entry(name_or_path, "family", Family, FAMILY_ENTRIES))
+
+
+def family_of(entry, path):
+    """The Family of the checked entries of the YAML file at a path. Raises InputError."""
     # what is said of all models
-    shared = {"dtype": str, "context": int, "tokens": int}
-    entry, path = read_entry(name_or_path, "family", Family, shared | {"models": object})
-    common = {key: entry.pop(key) for key in shared if key in entry}
+    common = {key: entry.pop(key) for key in SHARED if key in entry}
     listed = entry.pop("models", None)
     if not listed or not isinstance(listed, list):
         raise InputError(f"{path} lists no models: add 'models:' and a line '- id: ...' for each.")

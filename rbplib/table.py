@@ -307,7 +307,7 @@ def checked_columns(columns, vocab):
 
 
 def write_table(path, columns, record):
-    """Write a rank table, whole or not at all, with its record and a checksum over both.
+    """Write a rank table, whole or not at all, with its record and checksums over all of it.
 
     Args:
         columns: {name: array (n,)} of COLUMNS.
@@ -316,19 +316,81 @@ def write_table(path, columns, record):
         KeyError, ValueError: a column is missing, is of another length or breaks the contract.
         InputError: the file cannot be written.
     """
-    columns = checked_columns(columns, int(record["vocab_size"]))
+    columns = checked_columns(columns, record["vocab_size"])
     counted = {"scored_tokens": len(columns["document"]), "columns_sha256": columns_digest(columns)}
-    record = record | counted
+    record = record | counted | {"sealed": True}
     # a column that is not known is null
     lacking = COLUMNS.keys() & record.get("lacks", ())
     columns |= {name: pa.nulls(len(columns[name]), pa.int32()) for name in lacking}
     table = pa.table(columns)
     how = {"compression": "zstd", "store_schema": False}
-    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, table.schema, **how) as file:
-        file.write_table(table)
-        # not as metadata of the schema, which would stand in the file twice
-        text = json.dumps(record | {"sha256": digest(record)}, sort_keys=True)
-        file.add_key_value_metadata({KEY: text})
+    with atomic_path(path) as temporary:
+        with pq.ParquetWriter(temporary, table.schema, **how) as file:
+            file.write_table(table)
+            # not as metadata of the schema, which would stand in the file twice
+            text = json.dumps(record | {"sha256": digest(record)}, sort_keys=True)
+            file.add_key_value_metadata({KEY: text})
+        with open(temporary, "rb+") as file:
+            checksum, end = file_seal(file)
+            file.seek(-len(end), os.SEEK_END)
+            file.write(checksum + end)
+
+
+def file_seal(file, without=0):
+    """(SHA-256 over an open Parquet file, bytes of its footer), but for so many bytes before it.
+
+    Parquet finds its footer from the end and its pages from the start, so a checksum of all of
+    them, 32 bytes, stands between.
+    """
+    file.seek(-8, os.SEEK_END)
+    length = 8 + int.from_bytes(file.read(4), "little")
+    body = file.seek(-length, os.SEEK_END) - without
+    end = file.read()
+    # pages, then the footer
+    checksum = hashlib.sha256()
+    file.seek(0)
+    while body > 0:
+        part = file.read(min(body, 1 << 22))
+        checksum.update(part)
+        body -= len(part)
+    checksum.update(end)
+    return checksum.digest(), end
+
+
+def file_record(source):
+    """The record in a rank table's path or open file. Raises an error of whatever kind: damage."""
+    record = dict(json.loads(pq.read_metadata(source).metadata[KEY]))
+    if record.pop("sha256") != digest(record):
+        raise ValueError("its record fails its checksum")
+    return record
+
+
+def file_columns(file, record):
+    """The columns of an open rank table's file with that record, its checksums compared.
+
+    Raises an error of whatever kind: damage. Cost: one reading, and 24 bytes of memory a row.
+    """
+    if record.get("sealed"):
+        checksum, end = file_seal(file, 32)
+        file.seek(-len(end) - 32, os.SEEK_END)
+        if file.read(32) != checksum:
+            raise ValueError("it fails its checksum")
+    parquet = pq.ParquetFile(file)
+    types = {field.name: field.type for field in parquet.schema_arrow}
+    if types != {name: pa.from_numpy_dtype(dtype) for name, dtype in COLUMNS.items()}:
+        raise ValueError("it has other columns")
+    if parquet.metadata.num_rows != record["scored_tokens"]:
+        raise ValueError("it has more or fewer rows than its record says")
+    rows, columns = parquet.read(), {}
+    for name in COLUMNS:
+        # what is not known is null: a token 0, a tie with itself
+        column = rows[name]
+        if column.null_count:
+            column = column.fill_null(pa.scalar(int(name == "ties"), column.type))
+        columns[name] = column.to_numpy()
+    if columns_digest(columns) != record["columns_sha256"]:
+        raise ValueError("its columns fail their checksum")
+    return columns
 
 
 def read_record(path, asked=None, command=""):
@@ -337,16 +399,12 @@ def read_record(path, asked=None, command=""):
     This alone decides whether a table is used again. command: which measures it, for a sentence.
     Raises InputError: no file, a damaged one, or one that was measured with something else.
     """
-    # a whole record
     if not Path(path).is_file():
         raise InputError(f"there is no rank table {path}: run `rbp measure` for it first.")
     try:
-        record = dict(json.loads(pq.read_metadata(path).metadata[KEY]))
-        whole = record.pop("sha256") == digest(record)
-    except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
-        whole = False
-    if not whole:
-        raise unusable(path, "is damaged, or no rank table", command)
+        record = file_record(path)
+    except Exception:  # of damage the readers make errors of a dozen kinds
+        raise unusable(path, "is damaged, or no rank table", command) from None
 
     # of what is asked for
     if different := [name for name, value in (asked or {}).items() if record.get(name) != value]:
@@ -367,23 +425,17 @@ def unusable(path, why, command=""):
 
 
 def read_table(path, asked=None, command=""):
-    """The rank table in a file, its checksum compared; arguments as of `read_record`.
+    """The rank table in a file, its checksums compared; arguments as of `read_record`.
 
-    Raises InputError: as there, or the rows fail their checksum. Cost: one reading of the file, and
+    Raises InputError: as there, or the file fails its checksums. Cost: one reading of the file, and
     24 bytes of memory a row.
     """
     record = read_record(path, asked, command)
     try:
-        rows = pq.ParquetFile(path).read()
-    except (OSError, pa.ArrowException):
+        with open(path, "rb") as file:
+            columns = file_columns(file, record)
+    except Exception:
         raise unusable(path, "is damaged", command) from None
-    columns = {}
-    for name in COLUMNS:
-        # what is not known is null: a token 0, a tie with itself
-        known = pa.scalar(int(name == "ties"), rows[name].type)
-        columns[name] = rows[name].fill_null(known).to_numpy()
-    if columns_digest(columns) != record["columns_sha256"]:
-        raise unusable(path, "fails its checksum", command)
     return RankTable(columns, record, Path(path))
 
 

@@ -1,6 +1,7 @@
 """Families from another machine: the same rank tables but for tokens; damage is found."""
 
 import json
+import os
 import zipfile
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 from ranktables import COLUMNS, CORPORA, write_family
 
 from rbplib import InputError
-from rbplib.doors import export_family
+from rbplib.doors import export_family, import_family
 from rbplib.measuring import measured
 from rbplib.runs import lagged
+from rbplib.table import COLUMNS as TYPES
 from rbplib.table import distinct, family_tables, read_table, write_table
 from tests.commands import call, take
 
@@ -106,48 +108,129 @@ def test_damage_anywhere_is_found(shared, tmp_path, monkeypatch):
             bad.writestr("family.json", json.dumps(json.loads(file.read("family.json")) | change))
         with pytest.raises(InputError, match="no export of a family"):
             take(path, "damaged")
-    with pytest.raises(InputError, match="No such file.*check the path"):
+    with pytest.raises(InputError, match="check the path: .*No such file"):
         take(tmp_path / "none", "damaged")
     assert list(tmp_path.iterdir()) == [path]
 
 
-def remade(old, new, method=zipfile.ZIP_STORED, less=0, **record):
-    """An export made again, with other entries in its tables' records, packed, or without some."""
+def remade(old, new, method=zipfile.ZIP_STORED, less=0, more=(), columns=None, **record):
+    """An export made again, with other entries in its tables' records, other columns that nothing
+    checked, packed, with more files, or without some."""
     with zipfile.ZipFile(old) as file, zipfile.ZipFile(new, "w", method) as bad:
         file.extractall(new.parent / "unpacked")
-        for name in file.namelist()[less:]:
+        for name in [*file.namelist()[less:], *more]:
             path = new.parent / "unpacked" / name
-            if path.suffix == ".parquet":
+            if path.suffix == ".parquet" and (record or columns):
                 table = read_table(path)
-                write_table(path, table.columns, table.record | record)
+                rows = {key: np.array(values) for key, values in table.columns.items()}
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr("rbplib.table.checked_columns", lambda rows, _: rows)
+                    write_table(
+                        path, columns(rows) or rows if columns else rows, table.record | record
+                    )
             bad.write(path, name)
     return new
+
+
+def at(name, row, value):
+    """Columns of which one has another value in a row."""
+    return {"columns": lambda columns: columns[name].__setitem__(row, value)}
 
 
 def test_what_a_hostile_export_says_is_refused_before_anything_is_kept(
     shared, empty_root, tmp_path_factory
 ):
     away = tmp_path_factory.mktemp("away")
+    outside = f"/../../../../../../..{away}/planted"
+    numbers = [None, True, "7", 1.5, -5, 0, 10**400, [1]]
+    words = [7, ["a"], {}, 1.5]
     entries = {
-        "protocol": [f"/../../../../../../..{away}/planted"],
-        "nonembedding_params": [-5, "big", 10**400, True],
-        "documents": [1, 10**12],
-        "units": [[None] * 60, "abc"],
-        "definition": ["foo"],
-        "model_id": [["a"], None, "a b"],
-        "weights_dtype": [["a"]],
-        "requested_revision": [{}],
-        "model": ["synthetic-2000"],
+        "protocol": [None, outside, *words],
+        "model": [None, outside, "synthetic-2000", *words],
+        "corpus": [None, outside, "code", *words],
+        "nonembedding_params": numbers,
+        "vocab_size": numbers,
+        "documents": [1, 60.0, 10**12, *numbers],
+        "units": [[None] * 60, "abc", [0.5] * 60, [True] * 60, [0], None],
+        "definition": ["foo", *words],
+        "model_id": [None, "a b", *words],
+        "weights_dtype": ["fp7", *words],
+        "requested_revision": words,
+        "lacks": ["ties", [7], {}],
+        "window": ["x", 1.5],
+        "total_params": [[1], True],
+        "sample": ["x", [1]],
+        "made_by": ["x", [1]],
+        "imported": ["x", [1]],
+        "text": words,
     }
     cases = [{name: value} for name in entries for value in entries[name]]
-    cases += [{"method": zipfile.ZIP_DEFLATED}, {"less": 1}]
+    cases += [at("position", 0, 0), at("document", 5, 60), at("greater", 9, 400), at("ties", 9, 0)]
+    cases += [at("logprob", 9, np.nan), at("logprob", 9, 0.5), at("document", 3, 2)]
+    cases += [at("greater", 2, -1), {"columns": lambda rows: {k: v[::-1] for k, v in rows.items()}}]
+    cases += [{"method": zipfile.ZIP_DEFLATED}, {"less": 1}, {"more": ["family.json"]}]
     before = {*empty_root.rglob("*")}
     for case in cases:
         path = remade(shared[1], away / "bad.ranks", **case)
-        with pytest.raises(InputError, match="is damaged, or no export|protocol"):
+        with pytest.raises(InputError, match="is damaged, or no export|protocol|name"):
             take(path, "bad")
         assert {*empty_root.rglob("*")} == before and not [*away.glob("planted*")], case
     take(remade(shared[1], away / "good.ranks"), "good")
+    assert len(cases) > 90
+
+
+def test_an_export_that_unpacks_to_gigabytes_is_refused_before_it_is_unpacked(
+    shared, empty_root, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("rbplib.doors.file_columns", lambda *_: pytest.fail("it was unpacked"))
+    rows = 3_000_000
+    zeros = {name: np.zeros(rows, dtype) for name, dtype in TYPES.items()}
+    bomb = {"columns": lambda _: zeros}
+    with pytest.raises(InputError, match="unpacks to more than a table of its size"):
+        take(remade(shared[1], tmp_path / "bomb.ranks", **bomb), "bad")
+
+
+def test_an_import_takes_no_name_under_which_something_lies(shared, empty_root):
+    # a ladder that was measured by the path of its file
+    for name in ("ours", "theirs.repeats"):
+        place = empty_root / f"results/ranks/{name}/m/code.parquet"
+        table = read_table(next(shared[0].glob("results/ranks/synthetic/*/code.parquet")))
+        write_table(place, table.columns, table.record | {"family": name, "model": "m"})
+    before = {path: path.stat().st_mtime_ns for path in empty_root.rglob("*.parquet")}
+    for name in ("ours", "theirs", "all", "Live", "far"):
+        with pytest.raises(InputError, match="in use for tables|folder of the book|other ranks"):
+            take(shared[1], name)
+    # nor does what was imported from another file join it
+    take(shared[1], "good")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RBP_ROOT", str(shared[0]))
+        other = export_family("again", empty_root / "again.ranks")
+    with pytest.raises(InputError, match="in use for tables that lie in"):
+        take(other, "good")
+    kept = {path: path.stat().st_mtime_ns for path in before}
+    assert kept == before and not [*empty_root.glob("results/imported/.*")]
+
+
+def test_what_a_killed_import_left_goes_with_the_next(shared, empty_root, monkeypatch):
+    left = empty_root / "results/imported/.theirs.0123abcd.tmp"
+    left.mkdir(parents=True)
+    (left / "0.parquet").touch()
+    # stopped between two moves, it is whole once it is begun again
+    replace, moved = os.replace, []
+
+    def stop(source, path):
+        moved.append(path)
+        if len(moved) == 14:
+            raise KeyboardInterrupt
+        return replace(source, path)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("os.replace", stop)
+        import_family(shared[1], "theirs")
+    assert not left.exists() and not (empty_root / "results/imported/theirs.yml").exists()
+    take(shared[1], "theirs")
+    assert len(measured("theirs")["code"]) == 5
+    assert len([*empty_root.glob("results/ranks/*/*/*")]) == 16
 
 
 def test_what_is_not_there_is_one_sentence(shared, elsewhere):

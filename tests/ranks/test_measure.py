@@ -298,6 +298,13 @@ def test_damaged_rows_of_a_long_table_are_measured_anew(root):
         part.write_bytes(data)
         measure()
         assert table.path.read_bytes() == whole and not part.exists()
+    # and a table whose rows, or footer, lost a bit
+    for place in (200, len(whole) - 100):
+        table.path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(InputError, match="damaged.*--replace"):
+            measure()
+        measure(replace=True)
+        assert table.path.read_bytes() == whole
 
 
 def test_a_killed_owners_lock_is_free_and_what_it_left_goes(root):
