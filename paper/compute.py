@@ -43,7 +43,7 @@ def frontier_line(C, loss):
 def optimum(S, D, loss, C):
     """log of the tokens a parameter that the sum, fitted to models (n,), asks for at compute C;
     NaN: not fitted."""
-    if joint.reason(S, D, loss, "additive"):
+    if joint.reason(S, D, loss, joint.SUM):
         return np.nan
     law = joint.fit(S, D, loss).parameters
     both = np.log(C / 6)

@@ -19,7 +19,8 @@ _MODULES = {
     "runs": "hit_dependence run_gap rise_width",
     "doors": "table_losses",
     "law": "fit Law law_table plot_intervals exponent_ratio",
-    "forecasting": "forecast joint_forecast extrapolate backtest",
+    "forecasting": "forecast extrapolate backtest",
+    "joint": "joint_fit joint_forecast",
     "comparing": "compare exponent_difference",
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}

@@ -529,7 +529,8 @@ def fit(n_bootstrap, form, **options):
 )
 def predict(size, tokens, n_bootstrap, form, **options):
     """Forecast RBP_k and cross-entropy at sizes that were not measured."""
-    from rbplib.forecasting import FAR, forecast, joint_forecast
+    from rbplib.forecasting import FAR, forecast
+    from rbplib.joint import joint_forecast
 
     records = []
     for loss, *without in chain(*asked_losses(**options)):

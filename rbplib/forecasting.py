@@ -19,9 +19,6 @@ from rbplib.losses import check_resamples
 from rbplib.noise import training_quantile
 
 FORMS = {"line": "least_squares", "floor": "irreducible", "quadratic": "quadratic"}
-STARTS = (0.1, 0.3, 0.8)  # exponents from which a search may start
-APART = 0.05  # in logs: sizes or numbers of tokens closer than that are no different ones
-ALIGNED = 0.999  # a correlation of their logs from which their parts cannot be told apart
 FAR = 1.0  # decades beyond the largest model; few ladders reach further with models left out
 
 
@@ -30,7 +27,7 @@ class Forecast:
     """A loss forecast for one new model of a family at each of H sizes; see `forecast`.
 
     Attributes:
-        laws: {name of FORMS: Law}, those that have a model to spare; or {"sum": Loss fitted}.
+        laws: {name of FORMS: Law}, those that have a model to spare; or {"joint": JointFit}.
         S: float64 (H,). y: float64 (H,), median of the log of the loss.
         y_interval: float64 (2, H).
         D: float64 (H,), tokens of training text; None: as of the models fitted.
@@ -140,80 +137,6 @@ def forecast(loss, S, n_bootstrap=0, seed=42):
     parts = map(np.array, zip(*parts, strict=True))
     low, y, high = mixture_quantiles(*parts, [ENDS[0], 0.5, ENDS[1]])
     return Forecast(laws, S, y, np.stack([low, high]))
-
-
-def joint_forecast(loss, S, D):
-    """Forecast a loss at sizes and training tokens that were not measured: A S^-a + B D^-b.
-
-    By least squares of the log of the loss, neither term rising. Models of one size, or on one
-    amount of text, miss the sum together: Student's t has as many degrees of freedom as there are
-    sizes or amounts, whichever are fewer, less two.
-
-    Args:
-        loss: Loss with D; trainings of one size on one text count as one.
-        S: sizes, a number or (H,). D: training tokens, as many or a number.
-    Returns:
-        Forecast.
-    Raises:
-        InputError: no D, fewer than three sizes or amounts, or both grow together.
-    Cost: 27 searches, 0.1 s.
-    """
-    of = f"{loss.family} on {loss.corpus}"
-    part = loss.defined()
-    if part.D is None:
-        raise InputError(
-            f"{of} tells no tokens of training: give a table of numbers with a column 'D' of them."
-        )
-    S, D = np.broadcast_arrays(sizes_given(S), sizes_given(D))
-    # Trainings at one point are one, of their mean.
-    logs = np.log([part.S, part.D])
-    points, which = np.unique(logs, axis=1, return_inverse=True)
-    y = np.bincount(which, part.y) / np.bincount(which)
-    centre = points.mean(axis=1, keepdims=True)
-    # Can the two terms be told apart?
-    steps = np.diff(np.sort(points, axis=1), axis=1)
-    groups = 1 + np.sum(steps > APART, axis=1).min()
-    if groups < 3 or len(y) < 5 or abs(np.corrcoef(points)[0, 1]) > ALIGNED:
-        raise InputError(
-            f"{of} has no forecast in tokens: give five models of three sizes on three amounts "
-            "of text that do not grow together."
-        )
-
-    from scipy.optimize import leastsq
-    from scipy.special import softmax
-
-    def terms(theta, x):
-        """Logs of both terms (2, H) at x (2, H), the logs of sizes and tokens."""
-        levels, exponents = theta.reshape(2, 2, 1)
-        exponents = np.exp(np.clip(exponents, -40, 5))
-        return levels - exponents * (x - centre)
-
-    def miss(theta):
-        return np.logaddexp(*terms(theta, points)) - y
-
-    def slopes(x):
-        """Derivatives of the log of the loss by levels and exponents (4, H)."""
-        shares = softmax(terms(best, x), axis=0)
-        return np.concatenate([shares, shares * (centre - x)])
-
-    # the best of searches from several exponents, with several shares of the first term
-    ends = []
-    for share, *exponents in product((0.9, 0.5, 0.1), STARTS, STARTS):
-        levels = y.mean() + np.log([share, 1 - share])
-        start = np.concatenate([levels, np.log(exponents)])
-        theta, _ = leastsq(miss, start, ftol=1e-12, xtol=1e-10, maxfev=8000)
-        ends.append(theta)
-    best = min(ends, key=lambda theta: np.sum(miss(theta) ** 2))
-
-    # scatter of a new model about the sum
-    x = np.log([S, D])
-    total = np.logaddexp(*terms(best, x))
-    ahead = np.linalg.pinv(slopes(points), rcond=1e-4) @ slopes(x)
-    variance = np.sum(miss(best) ** 2) / (len(y) - 4)
-    sd = np.sqrt(variance * (1 + np.sum(ahead**2, axis=0)))
-    half = sd * training_quantile(max(1, groups - 2))
-    interval = np.stack([total - half, total + half])
-    return Forecast({"sum": part}, S, total, interval, D)
 
 
 def one_a_size(loss):

@@ -135,6 +135,7 @@ def write_book(root):
     """Every notebook run once without a kernel, as the workflow would, and the HTML of all pages:
     by all processes that call this, each of which takes what no other is at."""
     from paper import tokens
+    from rbplib import joint
     from tests.pagerunner import read_once, run_page
     from tests.planted import planted_grid
     from workflow import html, page
@@ -167,7 +168,7 @@ def write_book(root):
         patch.setattr(page, "execute", execute)
         grid = planted_grid(sizes=5, budgets=4)
         patch.setattr(tokens, "grid", lambda families, corpus, ks: grid)
-        patch.setattr(tokens, "SEARCHES", 1)
+        patch.setattr(joint, "SEARCHES", 1)
         read_once(patch)
         once("tables", tables)
         for name in names:
