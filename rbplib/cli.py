@@ -37,6 +37,21 @@ LAWS = ("family", "corpus", "k", "alpha", "ci_tokens", "ci_models", "r2", "n_mod
 # of a corpus, and of a rank table
 OF_CORPUS = ("name", "source", "title", "documents", "licence")
 OF_TABLE = ("model", "corpus", "protocol", "scored_tokens", "weights_dtype")
+JOINT = (
+    "family",
+    "corpus",
+    "k",
+    "E",
+    "ci_E",
+    "A",
+    "a",
+    "ci_a",
+    "B",
+    "b",
+    "ci_b",
+    "ratio",
+    "ci_ratio",
+)
 FORECASTS = ("family", "corpus", "k", "S", "rbp", "ci_rbp", "loss", "ci_loss", "beyond")
 
 # --- How options are read
@@ -477,14 +492,28 @@ def counted(loss, missing, left_out):
     return {"missing": list(missing), "left_out": [*left_out, *valueless]}
 
 
-@command("fit", "--family nano-pythia --corpus docs --k 1 --json", *WHOSE, *FITTING)
-def fit(n_bootstrap, form, **options):
+@command(
+    "fit",
+    "--family nano-pythia --corpus docs --k 1 --json",
+    *WHOSE,
+    *FITTING,
+    option(
+        "--joint",
+        action="store_true",
+        help="of a table with D: E + A S^-a + B D^-b, and the best ratio of tokens to parameters",
+    ),
+)
+def fit(n_bootstrap, form, joint, **options):
     """Fit the law to measured tables, or to a table of numbers."""
     from rbplib.law import fit
     from rbplib.losses import check_models
 
     records = []
-    for loss, *without in chain(*asked_losses(**options)):
+    losses = chain(*asked_losses(**options))
+    if joint:
+        tell([joint_record(*loss) for loss in losses], form, JOINT)
+        return
+    for loss, *without in losses:
         # the line, and how much it bends
         check_models(loss)
         law, bend = (fit(loss, kind, n_bootstrap) for kind in ("least_squares", "quadratic"))
@@ -510,6 +539,21 @@ def fit(n_bootstrap, form, **options):
         records.append(record)
     alone = len(records) == 1 and not is_table(options["sources"][0])
     tell(records[0] if alone else records, form, LAWS)
+
+
+def joint_record(loss, *without):
+    """Parameters of the law in size and tokens, and its best ratio of tokens to parameters."""
+    from rbplib.joint import joint_fit
+
+    law = joint_fit(loss)
+    record = {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
+    ratio, ends = law.ratio()
+    values, intervals = law.parameters | {"ratio": ratio}, law.intervals | {"ratio": ends}
+    for name, value in values.items():
+        record |= {name: jsonable(value), f"ci_{name}": jsonable(intervals[name])}
+    compute = 6 * float(max(law.loss.S * law.loss.D))
+    record |= {"compute": compute, "floor": law.draws.floor, "widened": law.missed}
+    return record | {"n_points": len(law.loss.S), **counted(loss, *without)}
 
 
 @command(

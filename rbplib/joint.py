@@ -26,8 +26,8 @@ HUBER = 1e-3  # in logs: where squares end in the objective of Hoffmann et al. 2
 REWEIGHTED = 60  # times that a search goes on with other weights
 OUTLIER = 4.0  # standard deviations: further off the law a point counts as that far
 EXPONENTS = 0.02, 2.5  # the least and the largest, of which all orders are as likely
-CELLS, DRAWS, ROUNDS = 22, 16, 8  # a side of the first grid, draws in a cell, rounds of cells
-NO_FLOOR = -700.0  # the log of a floor of none
+CELLS, DRAWS, ROUNDS = 22, 16, 30  # a side of the first grid, draws in a cell, rounds of cells
+NO_FLOOR = -800.0  # the log of a floor of none: it is 0 as a number
 UPPER_END = 0.25  # share of the points, those of most compute, left out to see what is missed
 
 
@@ -101,7 +101,7 @@ class JointLaw:
         form = self.form
         values = dict(zip(form.parameters, self.values.T, strict=True))
         origin = form.design(1.0, 1.0, self.centre)
-        levels = np.clip(form.log_terms(self.values, origin), -700, 700)
+        levels = np.clip(form.log_terms(self.values, origin), NO_FLOOR, 700)
         coefficients = (term[0] for term in form.terms)
         return values | dict(zip(coefficients, np.exp(levels).T, strict=True))
 
@@ -249,7 +249,7 @@ def draw_laws(S, D, loss, least=0.0):
         chi2 = rng.chisquare(spare, DRAWS)
         # logs of both exponents (N, 2), and of how often they are proposed
         powers = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
-        proposed = np.zeros(len(powers))
+        proposed, heat = np.zeros(len(powers)), 2.0
         for _ in range(ROUNDS):
             # the linear problem of each: terms over the loss, which sum to 1
             a, b = np.exp(powers.T)[..., None]
@@ -266,25 +266,27 @@ def draw_laws(S, D, loss, least=0.0):
             evidence = gammaln(spare / 2) - spare / 2 * np.log(np.pi * squares[:, 0])
             evidence -= np.linalg.slogdet(R)[1] + floor * np.log(loss.min()) + proposed
             shares = np.log(np.maximum(above.mean(axis=1), 1e-300)) + evidence
-            # the next exponents: about these, where they are few about many of them
-            few = np.sort(shares)[-len(shares) // 8]
-            weight = np.exp((shares - shares.max()) / max(1, (shares.max() - few) / 4))
+            # enough, where these and those before were drawn about where the evidence is
+            before = heat
+            heat = max(1.0, np.ptp(np.sort(shares)[-len(shares) // 8 :]) / 4)
+            if before == heat == 1:
+                break
+            # the next about these; where few have all the evidence, about more of them
+            weight = np.exp((shares - shares.max()) / heat)
             middle = np.average(powers, axis=0, weights=weight)
-            root = np.linalg.cholesky(2 * np.cov(powers.T, aweights=weight) + 1e-9 * np.eye(2))
-            last = powers
+            root = np.linalg.cholesky(2 * np.cov(powers.T, aweights=weight) + 1e-13 * np.eye(2))
             powers = rng.standard_normal(powers.shape) / np.sqrt(rng.chisquare(4, (len(a), 1)) / 4)
             proposed = -3 * np.log1p(np.sum(powers**2, axis=1) / 4) - np.linalg.slogdet(root)[1]
-            powers = np.clip(middle + powers @ root.T, *ends)
-            proposed[(np.abs(powers - ends.mean()) >= np.ptp(ends) / 2).any(axis=1)] = np.inf
+            powers = middle + powers @ root.T
+            proposed[(np.abs(powers - ends.mean()) > np.ptp(ends) / 2).any(axis=1)] = np.inf
+            powers = np.clip(powers, *ends)
         # those above 0: A, a, B, b, E
         i, k = above.nonzero()
         A, B, *E = np.log(terms[i, :, k]).T
         E = E or [np.full(len(i), NO_FLOOR)]
-        values = [A, np.exp(last[i, 0]), B, np.exp(last[i, 1]), *E]
+        values = [A, np.exp(powers[i, 0]), B, np.exp(powers[i, 1]), *E]
         parts.append((np.transpose(values), np.maximum(sd[i, k], least), evidence[i]))
     values, sd, evidence = map(np.concatenate, zip(*parts, strict=True))
-    if not (evidence > -np.inf).any():
-        raise InputError("the loss does not fall with size and tokens: nothing can be forecast.")
     weight = np.exp(evidence - evidence.max())
     return Draws(JointLaw(FLOOR, tuple(centre), values), sd, weight / weight.sum())
 
@@ -358,8 +360,8 @@ def joint_fit(loss):
     about, part = f"{loss.family} on {loss.corpus}", loss.defined()
     if part.D is None:
         raise InputError(
-            f"{about} tells no tokens of training: give a table of numbers with a column 'D' of "
-            "them."
+            f"{about} does not tell the tokens of training of every model: give a table of "
+            "numbers with a column 'D' of them."
         )
     part, scatter = one_a_point(part)
     S, D, y = part.S, part.D, part.y

@@ -6,12 +6,9 @@ import pandas as pd
 import pytest
 from commands import call, told
 from planted import S, bent, broken, exact, planted_curve, straight
-from scipy import optimize, stats
 
 import rbplib as rbp
-from paper import tokens as joint
 from paper.forecasts import apart, extrapolate, held_out_forecasts, tried
-from rbplib import joint_forecast, table_losses
 
 
 def statsmodels_interval(loss, size):
@@ -90,34 +87,6 @@ def grid_table(seed=0):
             loss = planted(size, tokens) * np.exp(0.01 * rng.normal())
             rows.append({"model": f"m{size:g}", "S": size, "D": tokens, "loss": loss})
     return pd.DataFrame(rows), planted
-
-
-def test_a_joint_forecast_is_the_papers_sum_and_holds_what_was_planted():
-    held = []
-    for seed in range(40):
-        table, planted = grid_table(seed)
-        (loss,) = table_losses(table)
-        ahead = joint_forecast(loss, [256e6, 64e6], [16e8, 64e8])
-        low, high = ahead.interval
-        truth = planted(ahead.S, ahead.D) * np.exp(0.01 * np.random.default_rng(seed + 99).normal())
-        held += ((low < truth) & (truth < high)).tolist()
-    assert np.mean(held) > 0.93
-    # the same sum as the page on size and tokens fits, and the interval of another tool
-    theirs = joint.fit(loss.S, loss.D, loss.values, "additive")
-    assert ahead.loss == pytest.approx(theirs.predict(ahead.S, ahead.D), rel=1e-5)
-
-    def curve(x, *theta):  # log A, a, log B, b
-        return np.logaddexp(theta[0] - theta[1] * x[0], theta[2] - theta[3] * x[1])
-
-    known, new = np.log([loss.S, loss.D]), np.log([ahead.S, ahead.D])
-    start = [np.log(30), 0.25, np.log(60), 0.2]
-    theta, covariance = optimize.curve_fit(curve, known, loss.y, start)
-    steps = 1e-5 * np.eye(4)
-    slopes = [(curve(new, *theta + h) - curve(new, *theta - h)) / 2e-5 for h in steps]
-    scatter = np.sum((curve(known, *theta) - loss.y) ** 2) / (len(loss.S) - 4)
-    sd = np.sqrt(scatter + np.einsum("ph,pq,qh->h", slopes, covariance, slopes))
-    half = sd * stats.t.ppf(0.975, 1)
-    assert ahead.y_interval[1] - ahead.y == pytest.approx(half, rel=1e-3)
 
 
 def test_predict_takes_tokens_from_a_table(tmp_path, capsys):
