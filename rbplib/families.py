@@ -268,6 +268,8 @@ def read_entry(name_or_path, what, record, others):
         elif "/" not in text and not is_yaml:
             message += f", and no {what} of that name in {root() / FOLDERS[what]}"
             mend = nearest(text, sorted({*yaml_files(what)} - {text}))
+            if text.startswith("nano-") and not held("models").is_dir():
+                mend = "embedded models need a checkout of the repository: run it there."
         raise InputError(f"{message}: {mend}")
 
     # what it says, under a name of its own

@@ -27,6 +27,7 @@ from rbplib.families import (
     check_choice,
     digest,
     first_line,
+    held,
     load_family,
     one_at_a_time,
     root,
@@ -637,12 +638,16 @@ def sizes_of(model):
         place = None if config else model_folder(model, weights=False)[0]
         if place and place.is_file():
             return checked_sizes(model, read_header(place).sizes)
-        config = config or read_config(place, model.id)
+        # sizes that are known need no torch
+        known = held("families", "sizes.json")
+        fields = config or read_json(place / "config.json")
+        sizes = known.is_file() and read_json(known).get(digest(fields))
+        config = sizes or config or read_config(place, model.id)
     except InputError:
         if model.nonembedding_params is None:
             raise
         return {"nonembedding_params": model.nonembedding_params}
-    return checked_sizes(model, model_sizes(config))
+    return checked_sizes(model, sizes or model_sizes(config))
 
 
 def checked_sizes(model, sizes):

@@ -36,4 +36,4 @@ def test_a_public_name_is_explained_and_stands_in_the_book(name):
 
 def test_the_examples_of_the_readme():
     result = doctest.testfile(str(PACKAGE.parent / "README.md"), module_relative=False)
-    assert result.attempted == 6 and not result.failed
+    assert result.attempted == 7 and not result.failed

@@ -58,7 +58,7 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
     modules = {f"rbplib/{path.name}" for path in (ROOT / "rbplib").glob("*.py")}
     data = ("rank.cu", "families/gpt2.yml", "families/configs/gpt2.json", "corpora/wikipedia.yml")
     assert modules | {f"rbplib/{name}" for name in data} <= set(names)
-    assert all(re.match(r"rbplib/(families/|corpora/|\w+\.py)", name) for name in names), names
+    assert all(re.match(r"rbplib/(families/|corpora/|\w+\.(py|cu))", name) for name in names), names
     assert not any(re.search("nano-|docs", name) for name in names), names
 
     # from an empty folder
@@ -76,4 +76,11 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
     refused = run("-m", "rbplib", "book")
     assert refused.returncode == 2 and "checkout" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
+    refused = run("-m", "rbplib", "fit", "nano-pythia")
+    assert "nano-pythia" in refused.stderr and "need a checkout" in refused.stderr
+    # the first lines of the README, without torch
+    first = (ROOT / "README.md").read_text().split("## In Python")[1].split(">>> import pandas")[0]
+    code = "\n".join(line[4:] for line in first.splitlines() if line.startswith(">>> "))
+    plain = run("-c", f"{code}\nimport sys\nassert 'torch' not in sys.modules")
+    assert not plain.stderr and plain.stdout == "0.0560\n"
     assert {path.name for path in empty.iterdir()} <= {"results"}

@@ -3,11 +3,19 @@
 import json
 
 import pytest
-from commands import call, told
+from commands import ROOT, call, python, told
 from smallmodels import save_model
 
 from rbplib import InputError, load_family
-from rbplib.models import load_model, window_length
+from rbplib.families import digest
+from rbplib.models import (
+    known_config,
+    load_model,
+    model_sizes,
+    read_config,
+    read_json,
+    window_length,
+)
 
 PUBLISHED = {  # non-embedding parameters: the suites' own tables and the authors' repository
     "gpt2": [85_056_000, 302_311_424, 708_390_400, 1_475_561_600],
@@ -32,6 +40,25 @@ def no_network(monkeypatch):
     monkeypatch.setattr(
         "huggingface_hub.snapshot_download", lambda *a, **k: pytest.fail("asked the network")
     )
+
+
+def test_sizes_that_are_kept_are_those_of_the_modules():
+    """Written anew by this test where they are none: remove families/sizes.json, then run it."""
+    path, computed = ROOT / "families/sizes.json", {}
+    for place in sorted((ROOT / "families").glob("*.yml")):
+        for model in load_family(place.stem).models:
+            fields = known_config(model) or read_json(model.local / "config.json")
+            sizes = model_sizes(known_config(model) or read_config(model.local, model.id))
+            computed[digest(fields)] = sizes
+    if not path.exists():
+        path.write_text(json.dumps(computed, indent=0, sort_keys=True) + "\n")
+    assert json.loads(path.read_text()) == computed
+
+
+def test_families_are_listed_without_torch():
+    run = python("-c", "import sys, rbplib.cli; rbplib.cli.main(['families']); print(*sys.modules)")
+    assert not run.returncode and "qwen3" in run.stdout
+    assert not {"torch", "transformers", "datasets"} & set(run.stdout.splitlines()[-1].split())
 
 
 @pytest.mark.parametrize("family", PUBLISHED)
