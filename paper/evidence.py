@@ -115,17 +115,6 @@ def enough(share, not_rejected):
     return sides.mask(~not_rejected.fillna(True), -1.0)
 
 
-def settled(rows, low, high):
-    """Where exponents with their intervals lie: 1 between low and high, -1 outside,
-    0 it cannot be told.
-
-    It cannot where an interval holds low or high, nor for the ladders of this repository: each saw
-    one small amount of text, and the exponent grows with that.
-    """
-    sides = inside(known_interval(rows), low, high)
-    return sides.mask(rows["family"].map(embedded).astype(bool), sides * 0)
-
-
 def embedded(family):
     """Is that family one that this repository trained and holds?"""
     try:

@@ -6,11 +6,12 @@ of evidence it rests on.
 """
 
 import html
+from collections import Counter
 from dataclasses import replace
 
 import pandas as pd
 
-from paper.show.claims import AGREES, DIFFERS, NAME, RANKS, all_claims, collected
+from paper.show.claims import AGREES, DIFFERS, NAME, OPEN, RANKS, all_claims, collected
 from paper.show.prose import MARKS, table
 from rbplib.families import held, read_yaml
 
@@ -30,7 +31,7 @@ BASIS = {  # of a claim: its kind of evidence
 }
 DOT = (
     '<span data-page="{of.words.pages[0]}"><b class="rbp-dot" title="{title}">{mark} '
-    "<i>{of.verdict}<br>{kind}</i></b></span>"
+    "<i>{of.said}<br>{kind}</i></b></span>"
 )
 
 
@@ -71,19 +72,20 @@ def statements(whose, *every):
 def show_matrix(whose, *every, download):
     """Show the `statements` by kinds of evidence as a table.
 
-    A cell holds the verdict of each claim: on the page a mark, which is a link to the page that
-    judges the claim, and has its words where a pointer rests. download: file name of its CSV.
+    A cell holds the verdict of each kind of evidence: on the page a mark, which is a link to the
+    page that judges its first claim, and has its words where a pointer rests. download: file name
+    of its CSV.
     """
     rows, dots = [], {title: [] for title in COLUMNS}
     for statement, parts in statements(whose, *every):
         row = {"statement": statement}
         for title, kinds in COLUMNS.items():
-            findings, marks = [of for name in kinds for of in parts.get(name, [])], ""
+            findings, marks = [one(parts[name]) for name in kinds if name in parts], ""
             for finding in findings:
-                label = html.escape(f"{finding.verdict}: {finding.title}")
+                label = html.escape(f"{finding.said}: {finding.title}")
                 about = {"kind": kind(finding.words), "title": label}
                 marks += DOT.format(of=finding, mark=MARKS[finding.verdict], **about)
-            row[title] = ", ".join(finding.verdict for finding in findings) or "–"
+            row[title] = ", ".join(finding.said for finding in findings) or "–"
             dots[title].append(marks)
         rows.append(row)
     # kinds without a dot take no room
@@ -93,19 +95,13 @@ def show_matrix(whose, *every, download):
 
 
 def apart(*every):
-    """[(statement, "one kind of evidence: agrees; another: agrees and differs")], by claims,
-    where a claim agrees by one kind, and one differs by another."""
+    """[(statement, "one kind of evidence: agrees; another: differs")] where one kind agrees and
+    another differs."""
     rows = []
     for statement, parts in statements("paper", *every):
-        words, sides = [], {AGREES: set(), DIFFERS: set()}
-        for title, findings in parts.items():
-            verdicts = sorted(of.verdict for of in findings)
-            words.append(f"{title}: {' and '.join(dict.fromkeys(verdicts))}")
-            for verdict in sides.keys() & verdicts:
-                sides[verdict].add(title)
-        # one kind alone may judge two claims apart
-        if all(sides.values()) and len(set.union(*sides.values())) > 1:
-            rows.append((statement, "; ".join(words)))
+        verdicts = {title: one(findings).verdict for title, findings in parts.items()}
+        if {AGREES, DIFFERS} <= {*verdicts.values()}:
+            rows.append((statement, "; ".join(": ".join(of) for of in verdicts.items())))
     return rows
 
 
@@ -119,3 +115,34 @@ def written_for(judged, **verdicts):
         if name in judged and len(judged[name].rows):
             here[name] = f"{kind(judged[name].words)}: {judged[name].verdict}"
     return here == verdicts
+
+
+# ---- over the kinds of evidence
+
+HOLDS, FAILS, SPLIT = "holds", "fails", "mixed"  # of a statement
+
+
+def one(findings):
+    """The Judged of one kind of evidence on one statement: the cases of its claims together."""
+    first = findings[0]
+    if len(findings) == 1 or first.words.proved:
+        return first
+    rows = pd.concat([finding.rows for finding in findings], ignore_index=True)
+    return replace(first, rows=rows, enough=min(finding.enough for finding in findings))
+
+
+def overall(parts):
+    """Of {kind of evidence: Judged}: holds where no kind that decides differs or is mixed, fails
+    where none agrees or is mixed, open where none decides, else mixed."""
+    verdicts = frozenset(finding.verdict for finding in parts.values()) - {OPEN}
+    whole = {frozenset(): OPEN, frozenset([AGREES]): HOLDS, frozenset([DIFFERS]): FAILS}
+    return whole.get(verdicts, SPLIT)
+
+
+def tally(whose, *every):
+    """Counter of `overall` over the statements that have evidence here."""
+    counts = Counter()
+    for _, parts in statements(whose, *every):
+        merged = {kind_of: one(findings) for kind_of, findings in parts.items()}
+        counts.update([overall(merged)] if merged else [])
+    return counts

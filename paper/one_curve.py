@@ -2,7 +2,7 @@
 and what is left.
 
 With x = log(cross-entropy) and y = log(-log RBP_k), y = f(x) gives dy/dlog S = f'(x) dx/dlog S: the
-slope of the curve is the ratio of the two exponents (notebooks/23_one_curve).
+slope of the curve is the ratio of the two exponents (notebooks/13_one_curve).
 Here f is a quadratic.
 """
 

@@ -391,3 +391,27 @@ def draw(ax, rows, what, *parts):
         ax.plot([], [], color=look["color"], label=f"$S$ = {number(S)}")
     ax.set(title=what, xlabel="training tokens, millions")
     return ax
+
+
+def stretch(row):
+    """How many times the training tokens a curve of `curves` takes from a tenth to nine tenths of
+    its change; NaN where it never gets there."""
+    done = row["value"] - row["value"][0]
+    early, late = (first_below(row["tokens"], -done / done[-1], -share) for share in (0.1, 0.9))
+    return late / early
+
+
+def named(row):
+    """What a page calls a curve of `curves`; empty for the rest."""
+    names = {(COPYING, STRING): "copying", (FIRST, "other"): "loss"}
+    names |= {(TEN, "other"): "ten", (FIRST, "copyable"): "text"}
+    return names.get((row["what"], row["part"]), "")
+
+
+def sudden_frame(rows):
+    """A row per training that learned to copy: `stretch` of each named curve, and ratio, the
+    doublings of tokens that copying takes over those that the loss takes."""
+    named_rows = pd.DataFrame([row for row in rows if row["name"]])
+    frame = named_rows.pivot(index=["size", "seed", "onset"], columns="name", values="times")
+    frame = frame.reset_index().dropna(subset="onset")
+    return frame.assign(ratio=np.log(frame["copying"]) / np.log(frame["loss"]))

@@ -1,4 +1,4 @@
-"""The book's own numbers, and those of a run beside them: `rbp verify`, and page 22.
+"""The book's own numbers, and those of a run beside them: `rbp verify`.
 
 book/reference.csv has a row a number: verdicts of every page, one number of each case behind them,
 digests of rank tables, what it was all made with, and the suite's golden numbers. Everything in it
@@ -58,9 +58,10 @@ def page_rows(path, embedded):
         parameters = parameters | {"beside": sorted(others)}
     rows = [(page, page, "parameters", json.dumps(parameters, sort_keys=True), "", "")]
     for name, record in records.items():
-        if name.startswith("claim"):
-            verdict = f"{record['verdict']}, {record['cases that hold']}"
-            rows.append((page, f"{page} {name}", "verdict", verdict, "", ""))
+        if name.startswith(("claim", "rows")):  # judged, or a number of a sentence
+            if "verdict" in record:
+                verdict = f"{record['verdict']}, {record['cases that hold']}"
+                rows.append((page, f"{page} {name}", "verdict", verdict, "", ""))
             for i, case in enumerate(record["rows"], 1):
                 # known by its claim where its place says too little
                 place = [case[part] for part in PLACE if case.get(part) is not None]
@@ -96,14 +97,29 @@ def table_rows(embedded):
                     yield TABLES, case, "text, ranks, logprob", " ".join(digests), "", ""
 
 
+def embedded_names():
+    """Names of the embedded families, and of what they name as their repeats: a set."""
+    families = [family for family in known("family") if family.embedded]
+    return {f.name for f in families} | {f.repeats for f in families if f.repeats}
+
+
+def page_sentence(path):
+    """In words, how many of an executed page's numbers are the book's; empty where none is in it.
+    Raises InputError: the book's are not here."""
+    run = pd.DataFrame(page_rows(path, embedded_names()), columns=COLUMNS)
+    counts = compared(read_reference(), run)["outcome"].value_counts()
+    words = [f"{counts[kind]:,} {kind}" for kind in counts.index if kind != EQUAL]
+    equal = f"{counts.get(EQUAL, 0):,} of {counts.sum():,} numbers equal the book's"
+    return "; ".join([equal, *words]) if len(counts) else ""
+
+
 def run_frame():
     """What lies here as rows of the book's file. Raises InputError: no page was run."""
     pages = (root() / "book" / "_executed").glob("*/[!.]*.ipynb")
     pages = sorted(pages, key=lambda path: (path.parts[-2] == "all", path))
     if not pages:
         raise InputError("no page was run here: run `make book`, or `rbp book --family NAME`.")
-    families = [family for family in known("family") if family.embedded]
-    embedded = {f.name for f in families} | {f.repeats for f in families if f.repeats}
+    embedded = embedded_names()
     rows = [row for page in pages for row in page_rows(page, embedded)]
     # what numbers are made with here
     system = f"{platform.system()} {platform.machine()}"

@@ -10,9 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
-LEVEL = 0.95  # of all intervals: page 14_coverage tries this one
+LEVEL = 0.95  # of all intervals: page 16 tries this one
 ENDS = (1 - LEVEL) / 2, (1 + LEVEL) / 2  # shares below the ends of one
-MIN_DOCUMENTS = 20  # below this a percentile interval is visibly too short (page 14_coverage)
+MIN_DOCUMENTS = 20  # below this a percentile interval is visibly too short (page 16)
 MIN_RESAMPLES = 100  # below this the ends of an interval are those of a few draws
 MAX_UNDEFINED = 0.05  # share of resamples without a value above which no interval is given
 BLOCK = 50_000  # counts made at once: few enough to stay near the cache, enough for a product

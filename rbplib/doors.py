@@ -92,7 +92,7 @@ RULES = {
 WHOLE = 2**53  # above it a float is no count
 ALSO = {"float": "float32", "half": "float16", "none": None}  # names that engines have
 ROUNDING = 1e-3  # nats that a logprob may be off by
-HALF_MOVED = 0.05  # of its interval: the most that half precision moves an exponent on page 11
+HALF_MOVED = 0.05  # of its interval: the most that half precision moves an exponent on page 16
 TIE_RULES = ("greater+ties", "greater+1")  # of an engine's ranks
 ROLES = ("family", "repeats")  # of tables in an export
 MOST_PACKED = 16  # bytes, or rows, that a byte of an exported table stands for
@@ -836,7 +836,7 @@ def import_answers(path, family, name=None):
     if precision["head_dtype"] not in ("float32", "float64"):
         complain(
             f"{path} is of a head in {precision['head_dtype']}, which makes ties and moves ranks: "
-            f"on page 11_precision of the book exponents move by up to {HALF_MOVED:.0%} of their "
+            f"on page 16 of the book exponents move by up to {HALF_MOVED:.0%} of their "
             "95% interval over other text."
         )
     for key, told in precision.items():

@@ -105,30 +105,26 @@ def root_of_its_own(place, parts=PARTS):
         yield place
 
 
-STORY = "nano-pythia"  # the family of the contents, and one whose architecture page 12 trains
+STORY = "nano-pythia"  # the family of the contents, and one whose architecture page 18 trains
 SHORT = {"corpora": [CORPUS], "n_bootstrap": 100}
 ASKED = {  # of single pages, so that each takes seconds; page 02 has two texts to choose from
     "02_top1_law": {**SHORT, "corpora": [CORPUS, SECOND]},
-    "09_families": {"families": [STORY, "backwards"], **SHORT},
-    "10_published": {"families": ["pythia", "rwkv-4"]},
-    "11_precision": {"family": STORY, "documents": 5, **SHORT},
-    "12_train_your_own": {"family": STORY, "rungs": 3, "tokens": 25_000, "n_bootstrap": 100},
-    "13_findings": {"families": [STORY, "backwards"], **SHORT},
-    "14_coverage": {"families": [STORY], "corpora": [CORPUS], "runs": 20, "resamples": 100},
-    "15_appendix": {},
-    "16_new_text": {"families": [STORY, "backwards"], **SHORT},
-    "17_real_model": {"families": [STORY], **SHORT},
-    "18_authors_figures": {},
-    "19_tokens": {"corpora": ["docs"], "ks": [1, 10], "n_bootstrap": 100},
-    "20_published_tokens": {"losses": ["c4"], "tasks": ["lambada_openai"]},
-    "21_models_and_text": {"families": [STORY], "corpora": [CORPUS]},
-    "22_reproduced": {},
-    "23_one_curve": {"families": [STORY, "backwards"], **SHORT},
-    "24_compute": {"corpora": ["docs"], "ks": [1]},
+    "09_appendix": {},
+    "10_gpt2": {},
+    "11_families": {"families": [STORY, "backwards"], **SHORT},
+    "12_published": {"families": ["pythia", "rwkv-4"]},
+    "13_one_curve": {"families": [STORY, "backwards"], **SHORT},
+    "14_text_and_compute": {"corpora": ["docs"], "ks": [1, 10], "n_bootstrap": 100}
+    | {"validation": ["c4"], "tasks": ["lambada_openai"]},
+    "15_copying": {},
+    "16_trust": {"families": [STORY], "runs": 20, "resamples": 100, "documents": 5, **SHORT},
+    "17_findings": {"families": [STORY, "backwards"], **SHORT},
+    "18_train_your_own": {"family": STORY, "rungs": 3, "tokens": 25_000, "n_bootstrap": 100},
+    "real_model": {"families": [STORY], **SHORT},
 }
 
 
-LAST = "13_findings"  # which reads all other pages
+LAST = "17_findings"  # which reads all other pages
 
 
 def write_book(root):
@@ -146,7 +142,7 @@ def write_book(root):
     def tables():
         write_degenerate(root, {STORY: LOSSES}, (CORPUS, SECOND))
         write_degenerate(root, {"backwards": LOSSES[::-1]})
-        for name in ("docs", "code", "doctests"):  # which page 12 trains on
+        for name in ("docs", "code", "doctests"):  # which page 18 trains on
             (root / "corpora" / f"{name}.yml").write_text(f"path: {CORPUS}.jsonl\n")
 
     def run(name):

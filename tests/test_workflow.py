@@ -273,7 +273,7 @@ def test_fewer_than_one_core_is_refused(capsys):
 
 def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(place):
     append(place / "families/demo.yml", "embedded: true\ncorpora: [notes]\n")
-    for name in ("09_families", "13_findings"):
+    for name in ("11_families", "17_findings"):
         write_notebook(place / f"notebooks/{name}.ipynb", "print(families)", TOGETHER)
     page.parameter_defaults.cache_clear()
 
@@ -283,30 +283,30 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
         return given["families"], own, len(given["tables"]), given["corpora"]
 
     alone = planned(place, families=[], corpora=[])
-    apart = shown("all-09_families"), shown("all-13_findings")
-    assert planned(place, families=["other"], corpora=["notes"]) >= {"other/09_families"} | alone
-    assert apart == (shown("all-09_families"), shown("all-13_findings"))
+    apart = shown("all-11_families"), shown("all-17_findings")
+    assert planned(place, families=["other"], corpora=["notes"]) >= {"other/11_families"} | alone
+    assert apart == (shown("all-11_families"), shown("all-17_findings"))
     assert apart[0][:3] == (["demo"], None, 2)
-    assert shown("other-09_families")[:3] == (["demo", "other"], ["demo", "other"], 3)
-    given = page.kept(place / "logs/triggers/book-_executed-all-13_findings.ipynb.json")
+    assert shown("other-11_families")[:3] == (["demo", "other"], ["demo", "other"], 3)
+    given = page.kept(place / "logs/triggers/book-_executed-all-17_findings.ipynb.json")
     assert not [path for path in given["pages"] if "/other/" in path]
     assert (
         planned(place, families=["demo"], corpora=[]) == alone
     )  # an embedded one is there already
-    given = page.kept(place / "logs/triggers/book-_executed-other-09_families.ipynb.json")
-    joined = page.run_notebook("09_families", "other", given["parameters"], given)
-    assert joined == place / "book/_executed/other/09_families.ipynb"
+    given = page.kept(place / "logs/triggers/book-_executed-other-11_families.ipynb.json")
+    joined = page.run_notebook("11_families", "other", given["parameters"], given)
+    assert joined == place / "book/_executed/other/11_families.ipynb"
     assert "(other)" in joined.read_text() and page.is_current(joined, given)
     assert not [s for s in planned(place, families=["other"], only=True) if s.startswith("demo")]
-    assert shown("all-09_families")[:2] == (["other"], ["other"])
+    assert shown("all-11_families")[:2] == (["other"], ["other"])
     # repeats are measured on every text asked for, and shown on the family's own alone
     shutil.copy(place / "corpora/notes.yml", place / "corpora/more.yml")
     shutil.copy(place / "families/other.yml", place / "families/again.yml")
     append(place / "families/demo.yml", "repeats: again\n")
     planned(place, families=[], corpora=[])
-    apart = shown("all-09_families")
+    apart = shown("all-11_families")
     planned(place, families=["other"], corpora=["more"])
-    assert apart[0] == ["demo", "again"] and shown("all-09_families") == apart
+    assert apart[0] == ["demo", "again"] and shown("all-11_families") == apart
     # a label of a text that is not here
     take(export_family("demo", place / "demo.ranks", ["notes"]), "theirs")
     (place / "corpora/notes.yml").unlink()

@@ -47,19 +47,20 @@ from rbplib.table import asked, read_record
 CHECKOUT = Path(__file__).resolve().parents[1]
 DEFAULT_FAMILY = "nano-pythia"  # its pages tell the story in the contents
 TOGETHER = "all"  # folder of the pages that show every family at once
-ONCE = {"11_precision", "12_train_your_own"}  # they take a family, and one is enough
+ONCE = {"18_train_your_own"}  # it takes a family, and one is enough
+UNNUMBERED = "real_model"  # in the book where that model was fetched
 CODE = ("paper/", "training/")  # folders whose modules are followed from a notebook
 RUNNER = (  # of every page
     "rbplib/*.py",
     "workflow/page.py",
     "book/claims.yml",
+    "book/findings.yml",
     "published/*.csv",
     "notebooks/words.md",
 )
 READS = {  # {module of paper/, or page: files that it reads beside tables}
-    "19_tokens": "models/checks.json",
+    "14_text_and_compute": "models/checks.json",
     "authors": "families/gpt2.yml",
-    "findings": "book/findings.yml",
     "moving": "paper/show/charts/*.yml",
     "probes": "published/probes/*.csv",
     "tables_here": "published/ranks/*.*",
@@ -79,7 +80,9 @@ RUNS_MODELS = "runs-models"  # tag of a cell that needs text or models
 
 def notebooks():
     """{name: path} of the notebooks, in the order of the book."""
-    return {path.stem: path for path in sorted((root() / "notebooks").glob("[0-9]*.ipynb"))}
+    folder = root() / "notebooks"
+    paths = [*folder.glob("[0-9]*.ipynb"), *folder.glob(f"{UNNUMBERED}.ipynb")]
+    return {path.stem: path for path in sorted(paths)}
 
 
 def notebook_path(name):

@@ -17,7 +17,7 @@ from sphinx.roles import XRefRole
 from sphinx.util.nodes import make_refnode
 
 DEFAULT = "nano-pythia"
-PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*)")
+PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*|real_model)")
 NUMBERED = re.compile(r"\b[Pp]ages?(?:,?\s(?:and |or |to )?\d\d\b(?![.,]?\d))+")
 NUMBER = re.compile(r"(?:[Pp]age\s)?(\d\d)")
 # in texts and tables of a run, where a notebook alone shows its words; without any the page's title
@@ -47,6 +47,11 @@ def executed_pages(env):
     for match in filter(None, map(PAGE.fullmatch, sorted(env.found_docs))):
         pages.setdefault(match["page"], {})[match["family"]] = match[0]
     return pages
+
+
+def number(page):
+    """The number of a page by its name, 02 of 02_top1_law; empty where it has none."""
+    return page[:2] if page[0].isdigit() else ""
 
 
 def find(env, name, docname):
@@ -93,9 +98,9 @@ def title(env, document):
 
 def link_numbers(app, doctree):
     """Let "page 14", and each number of "pages 01 and 11", lead there, but for the page's own."""
-    pages = {name[:2]: name for name in executed_pages(app.env)}
+    pages = {number(name): name for name in executed_pages(app.env)}
     here = PAGE.fullmatch(app.env.docname)
-    pages.pop(here["page"][:2] if here else "", None)
+    pages.pop(number(here["page"]) if here else "", None)
 
     def to_page(match):
         return [link(pages[match[1]], nodes.Text(match[0]))] if match[1] in pages else []

@@ -12,6 +12,9 @@ import nbformat
 from docutils import nodes
 from rbplinks import raw
 
+from paper.verify import page_sentence
+from rbplib.families import InputError
+
 PARAMETERS = {"parameters", "injected-parameters"}
 RUN = ("date", "seconds", "commit", "platform", "versions")  # kept beside the page
 DIGITS = 12
@@ -43,6 +46,10 @@ def made(root, notebook, place):
         run = json.loads(path.read_bytes())
         if run["page"] == page:
             rows = {key.capitalize(): run.get(key) for key in RUN}
+
+    # beside the book's
+    with suppress(InputError):
+        rows["Reproduced"] = page_sentence(root / f"book/_executed/{place}.ipynb")
 
     # of what
     tables = (f"{label} {digest[:DIGITS]}" for label, digest in record.get("tables", {}).items())

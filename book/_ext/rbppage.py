@@ -15,10 +15,12 @@ from pathlib import Path
 
 import yaml
 from docutils import nodes
-from rbplinks import NAMED, PAGE, executed_pages, link, put_file, raw, set_raw
+from myst_nb.sphinx_ import HideCodeCellNode
+from rbplinks import NAMED, PAGE, executed_pages, link, number, put_file, raw, set_raw
 from rbpmade import made, read
 from rbpmath import aloud, set_html, set_math, set_table, set_thousands
 from rbprun import MOVING, SPEC
+from sphinx.transforms.post_transforms import SphinxPostTransform
 
 # headings above what is proved, and what to read beside a page
 SURE = "How sure, and what would change it", "How the answers are judged"
@@ -48,8 +50,8 @@ def build_parts(app, doctree):
     path = Path(env.doc2path(env.docname))
     set_thousands(doctree)
     scope, texts = [], ()
-    if here:
-        page[0].insert(0, nodes.Text(f"{here['page'][:2]} · "))  # as other pages name it
+    if here and number(here["page"]):
+        page[0].insert(0, nodes.Text(f"{number(here['page'])} · "))  # as other pages name it
     if here and path.suffix == ".ipynb":
         notebook = read(path.read_text(encoding="utf-8"))
         scope = build_results(app, page, notebook, here, about)
@@ -62,7 +64,7 @@ def build_parts(app, doctree):
 def build_results(app, page, notebook, here, about):
     """The parts of an executed page: figures with numbers, its answer, how sure it is, how it was
     made. Returns what it rests on, for the top of the page."""
-    number, outputs = here["page"][:2], shown(page, notebook["cells"])
+    outputs = shown(page, notebook["cells"])
     tell_figures(app, outputs, here)
     set_formulas(outputs)
     scope = lift(outputs, "scope")
@@ -70,7 +72,7 @@ def build_results(app, page, notebook, here, about):
     for section in page.findall(nodes.section):
         if section[0].astext() in SURE:
             section += beside(about.get("beside", ()))
-    number_exercises(page, number)
+    number_exercises(page, number(here["page"]))
     gather_code(page)
 
     # the answer stands above the first cell or section
@@ -156,15 +158,31 @@ def open_page(about):
 
 
 def gather_code(page):
-    """Fold the code of a cell that shows nothing with that of the cell after it: no two bars of
-    code stand in a row. A cell without either goes."""
-    for cell in reversed(list(page.findall(is_cell))):
-        following = cell.next_node(descend=False, siblings=True)
-        alike = following and cell.get("hide_mode", 0) == following.get("hide_mode")
-        if alike and len(cell) == 1:
-            following[0][:0] = cell.pop(0).children
+    """Fold the code of a cell that shows nothing with that of the next cell of the page, across
+    words and headings: every fold of code belongs to what it makes. A cell without either goes."""
+    cells = list(page.findall(is_cell))
+    coded = [c for c in cells if c.children and c[0].get("nb_element") == "cell_code_source"]
+    below = None  # the next cell that keeps its code
+    for cell in reversed(coded):
+        if below and len(cell) == 1 and cell.get("hide_mode", 0) == below.get("hide_mode"):
+            below[0][:0] = cell.pop(0).children
+        else:
+            below = cell
+    for cell in cells:
         if not cell.children:
             cell.parent.remove(cell)
+
+
+class CodeBelow(SphinxPostTransform):
+    """Put a cell's fold of code below what the cell shows."""
+
+    default_priority = 205  # after MyST-NB has made the folds
+    formats = ("html",)
+
+    def run(self, **options):
+        for cell in self.document.findall(is_cell):
+            if len(cell) > 1 and isinstance(cell[0], HideCodeCellNode):
+                cell.append(cell.pop(0))
 
 
 def is_cell(node):
@@ -203,7 +221,8 @@ def tell_figures(app, pairs, here):
         moving = [n for n in bundle.findall(nodes.raw) if MOVING in n.astext()]
         if images or moving:
             count += 1
-            label, ident = f"Fig. {here['page'][:2]}.{count}.", f"fig-{here['page'][:2]}-{count}"
+            at = f"{number(here['page'])}.{count}".lstrip(".")
+            label, ident = f"Fig. {at}.", f"fig-{at.replace('.', '-')}"
             inside += [words] if after.get("metadata", {}).get("see") else []
         whole, place = len(inside), bundle.parent.index(bundle)
 
@@ -282,15 +301,15 @@ def answer_box(parts):
         for below in list(line.findall(nodes.bullet_list)):
             place = line.index(below)
             line[place : place + 1] = fold(BELOW, below[0].children, "rbp-below")
-    # the first of them in sight, and the second where both are short
-    sight = " ".join(next(line.findall(nodes.paragraph)).astext() for line in lines[:2])
-    numbers = re.findall(r"(?<![\w^-])\d[\d.,]*", sight)
-    short = len(sight.split()) <= 60 and len(numbers) <= 8
+    # what the page's author says of the run in sight, verdicts on claims folded
+    words = [line for line in lines if not isinstance(line, nodes.list_item)]
+    verdicts = [line for line in lines if isinstance(line, nodes.list_item)]
+    if not words:  # a page that says nothing of its own shows its first verdict
+        words, verdicts = listed(verdicts[:1]), verdicts[1:]
     box = nodes.container(classes=["rbp-answer"])
-    box += nodes.paragraph("", "The answer of this run", classes=["rbp-answer-title"])
-    box += listed(lines[: 1 + short])
-    rest = listed(lines[1 + short :])
-    box += fold("The rest of the answer", rest) if rest else []
+    box += nodes.paragraph("", "In short", classes=["rbp-answer-title"])
+    box += words
+    box += fold("Verdicts, rules and numbers", listed(verdicts)) if verdicts else []
     return [box]
 
 
@@ -306,7 +325,7 @@ def listed(lines):
 # ---- exercises
 
 
-def number_exercises(page, number):
+def number_exercises(page, of_page):
     """Give each exercise of a page, and the solution that follows it, the page's number and its
     own: 02.1."""
     count = 0
@@ -314,10 +333,11 @@ def number_exercises(page, number):
         title = box[0].astext()
         if title == "Exercise":
             count += 1
-            box["ids"].append(f"exercise-{number}-{count}")
-            box[0][:] = [nodes.Text(f"Exercise {number}.{count}")]
+            at = f"{of_page}.{count}".lstrip(".")
+            box["ids"].append(f"exercise-{at.replace('.', '-')}")
+            box[0][:] = [nodes.Text(f"Exercise {at}")]
         elif title == "Solution":
-            box[0][:] = [nodes.Text(f"Solution to exercise {number}.{count}")]
+            box[0][:] = [nodes.Text(f"Solution to exercise {at}")]
 
 
 def own_ids(app, doctree):
@@ -338,4 +358,5 @@ def setup(app):
     app.connect("doctree-read", build_parts, priority=400)
     app.connect("doctree-read", own_ids)
     app.connect("html-page-context", set_spaces)
+    app.add_post_transform(CodeBelow)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -14,6 +14,7 @@ from pathlib import Path
 from docutils import nodes
 from docutils.statemachine import StringList
 from rbplinks import find, link, put_file, raw
+from rbplinks import number as number_of
 from rbpmath import aloud, set_math
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
@@ -129,7 +130,7 @@ class RunFigure(SphinxDirective):
             if words in words_of:
                 still = svg and picture(self.env.app, svg, words_of)
                 figure = f'<div class="rbp-still">{still}</div>' if svg else moving
-                source = nodes.Text(f"Fig. {page[:2]}.{number}, from the page: ")
+                source = nodes.Text(f"Fig. {number_of(page)}.{number}, from the page: ")
                 source = nodes.paragraph("", "", source, link(page), classes=["rbp-from"])
                 return [raw(figure), source]
         words = f"This copy of the book was built without this figure of the page {page}."

@@ -6,10 +6,10 @@ in words of book/claims.yml.
 
 A row is a case: one fit, or one family on one corpus. A claim `agrees` where it holds in at least
 four fifths of the cases, `differs` where it fails in as many, and is `mixed` where it does each in
-more than a fifth. It cannot be told from fewer than `enough`, where cases within noise leave it
-open, or where it is open at each of several k. A row decides nothing where a number that its rule
-asks for does not exist. The rows stay in the executed page, where page 13 and `paper.verify` find
-them.
+more than a fifth. It stays open with fewer than `enough`, where cases within noise leave it so, or
+where it is open at each of several k. Of a question of ours these are yes, no, partly and open. A
+row decides nothing where a number that its rule asks for does not exist. The rows stay in the
+executed page, where page 17 and `paper.verify` find them.
 """
 
 import html
@@ -25,7 +25,8 @@ from paper.show.numbers import Values, share
 from paper.show.prose import MARKS, say
 from rbplib.families import held, read_yaml, root
 
-AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "cannot be told"
+AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "open"
+ANSWERS = {AGREES: "yes", MIXED: "partly", DIFFERS: "no", OPEN: OPEN}  # to a question of ours
 WITHOUT_K = r"^At k = {k}, | at k = {k}"
 NAME = "gpt2-authors"  # the family of the authors' own ranks, see paper/authors.py
 RANKS = "authors' ranks"  # the basis of what rests on them and not on counts or figures
@@ -41,24 +42,21 @@ class Claim:
     claim: str
     found: str
     pages: list
-    paper: str = "not studied (our question)"
+    paper: str = "not studied"
     basis: str = "measured"
     rule: str = ""
     proved: str = ""
     changes: str = ""
-    unjudged: str = ""
-
-    @property
-    def ours(self):
-        """Is it a question of ours, and no claim of the paper?"""
-        return "our question" in self.paper
+    ours: bool = False  # evidence on a question of ours, not on a statement of the paper
 
 
 @cache
 def all_claims():
     """{name: Claim} in the order of book/claims.yml."""
     entries = read_yaml(held("book", "claims.yml"))
-    return {name: Claim(name, **entry) for name, entry in entries.items()}
+    listed = read_yaml(held("book", "findings.yml"))
+    ours = {name for names in listed["ours"].values() for name in names}
+    return {name: Claim(name, ours=name in ours, **entry) for name, entry in entries.items()}
 
 
 def cases(records, columns=None):
@@ -87,6 +85,17 @@ def inside(intervals, low, high):
     0 across an end."""
     first, last = lows_and_highs(intervals)
     sides = 1.0 * ((first > low) & (last < high)) - ((first > high) | (last < low))
+    return pd.Series(sides, intervals.index, dtype="Float64").where(finite(intervals))
+
+
+def near_one(ratios, intervals, low, high):
+    """Are two exponents nearly identical? Float64: 1 where the interval of their ratio includes 1
+    and the ratio is between low and high, -1 where neither is so, 0 where the two disagree, or
+    where the interval reaches beyond both bounds."""
+    first, last = lows_and_highs(intervals)
+    same, near = (first <= 1) & (last >= 1), ratios.between(low, high)
+    near, wide = near.to_numpy(bool, na_value=False), (first < low) & (last > high)
+    sides = (1.0 * (same & near) - (~same & ~near)) * ~wide
     return pd.Series(sides, intervals.index, dtype="Float64").where(finite(intervals))
 
 
@@ -168,6 +177,11 @@ class Judged:
         return MIXED if min(holds, fails) > 0.2 * whole else OPEN
 
     @property
+    def said(self):
+        """The verdict as a reader meets it: of a question of ours an answer."""
+        return ANSWERS[self.verdict] if self.words.ours else self.verdict
+
+    @property
     def title(self):
         """The claim, without its k where it was judged at none."""
         claim = self.words.claim if self.ranks else re.sub(WITHOUT_K, "", self.words.claim)
@@ -207,7 +221,7 @@ class Judged:
         """What the executed page keeps, as JSON holds it; rows: also the cases."""
         records = recordable(self.plain) if rows else []
         return {
-            "verdict": self.verdict,
+            "verdict": self.said,
             "basis": self.words.basis,
             "cases that hold": self.count,
             "enough": self.enough,
@@ -291,7 +305,7 @@ def claim(name, rows=None, holds=None, hidden=False, enough=None):
 
 
 def keep(name, rows):
-    """Keep rows in the executed page for page 13, and show nothing."""
+    """Keep rows in the executed page for page 17, and show nothing."""
     keep_numbers({f"rows {name}": {"rows": recordable(plain_rows(rows))}})
 
 
@@ -301,18 +315,17 @@ def keep_numbers(numbers):
 
 
 def line(judged):
-    """One claim in a page's answer: a sentence, and below it what it rests on,
-    which the book folds.
+    """One claim in a page's answer: what is claimed, what was found, the verdict, which stands
+    before neither, and below it what it rests on, which the book folds.
 
     Of what was found stands in sight what comes before the first semicolon.
     """
-    words, more = judged.words, judged.found.partition("; ")[2]
-    sentence = judged.sentence
-    # in how many cases it holds, or why none is judged; one case alone needs no count
+    words, (found, _, more) = judged.words, judged.found.partition("; ")
+    whose = "Our question" if words.ours else "The paper"
+    sentence = f"*{whose}:* {judged.title}. *Here:* {found}"
+    # in how many cases it holds; one case alone needs no count
     holds, fails, whole = judged.counts
-    if words.unjudged and judged.rows["unjudged"].all():
-        sentence += f"; {words.unjudged}"
-    elif words.rule and (judged.enough > 1 or whole > 1):
+    if words.rule and (judged.enough > 1 or whole > 1):
         count = judged.count
         if whole and judged.verdict == OPEN:
             why = "the rest undecided" if holds + fails < whole else "too few to decide"
@@ -331,7 +344,7 @@ def line(judged):
         "See": ", ".join(map(reference, elsewhere)),
     }
     rests = " ".join(f"{name}: {text}." for name, text in about.items() if text)
-    return f"- {MARKS[judged.verdict]} **{judged.verdict}.** {sentence}.\n  - {rests}"
+    return f"- {sentence}. {MARKS[judged.verdict]} **{judged.said}**\n  - {rests}"
 
 
 def reference(page):
@@ -391,7 +404,7 @@ def finding_frame(judged):
     for finding in judged:
         words = finding.words
         row = {"of": "our questions" if words.ours else "the paper's claims"}
-        row |= {"verdict": finding.verdict, "claim": finding.title, "rule": words.rule}
+        row |= {"verdict": finding.said, "claim": finding.title, "rule": words.rule}
         row |= {"the paper": words.paper, "found": finding.found, "holds in": finding.count}
         row |= {"basis": words.basis, "what would change it": words.changes}
         rows.append(row | {"page": words.pages[0]})

@@ -13,6 +13,7 @@ from matplotlib.ticker import FixedLocator
 from paper.show.describe import drawn_data, seen_axes
 from paper.show.plain import plain
 from paper.show.style import ACCENT, EMPTY, GREY, LINES, WIDTH, darker, drawn, svg_of
+from rbplib.bootstrap import line as least_squares
 
 BAND, PALE = 0.18, 0.09  # opacity of an interval as a band, and of that over trainings too
 FAINT = 0.28  # of a bar that wide
@@ -319,3 +320,18 @@ def draw_candidates(ax, example):
     title = f"true token at rank {example.rank}, p = {example.probability:.3f}"
     ax.set(xlabel="probability", title=title)
     return ax
+
+
+def draw_trainings(ax, trainings, part, look):
+    """Losses of one part of a text after the same training, with their least-squares line.
+
+    Returns:
+        R² of the line; NaN below three sizes.
+    """
+    if trainings["size"].nunique() < 3:
+        return np.nan
+    ax.plot(trainings["size"], trainings[part], label=part, **look, linestyle="")
+    slope, level, r2 = least_squares(np.log(trainings[part]), np.log(trainings["size"]))
+    tell(ax, "parts", {"part": part, "r2": float(r2)})
+    ax.plot(trainings["size"], np.exp(level) * trainings["size"] ** slope, color=look["color"])
+    return float(r2)

@@ -41,7 +41,7 @@ def check_parameters(cell, given, page):
                 check_value(f"each of {name}", item, ITEMS.get(name))
         if values == [] and default != "[]":
             raise InputError(f"{name} is empty: give at least one, as in {name} = {default}.")
-        # names that must be known (of texts a family may know more); page 10 has published families
+        # names that must be known (of texts a family may know more); page 12 has published families
         for item in values:
             if name == "protocol":
                 check_choice(item, PROTOCOLS, name)

@@ -22,7 +22,7 @@ WORD = 24  # characters up to which a cell without a space stays on one line
 TALL = 30  # rows from which a table scrolls in a box of its own
 LONG = 40  # characters from which a table cell may break into lines
 FIRST = ("status", "verdict")
-MARKS = {"ok": "✓", "agrees": "✓", "differs": "✗", "mixed": "◐", "cannot be told": "?"}  # else "!"
+MARKS = {"ok": "✓", "agrees": "✓", "differs": "✗", "mixed": "◐", "open": "?"}  # else "!"
 VISIBLE = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"})
 
 
@@ -83,7 +83,7 @@ def engine_words(table):
         notes += [f"served as {made['served']}"] if "served" in made else []
         words += f", reported by {made['engine']} {made['version']} (revision {made['revision']})"
     if dtype != "float32":
-        words += f", whose head was in {plain(str(dtype))}: page 11 shows what half precision moves"
+        words += f", whose head was in {plain(str(dtype))}: page 16 shows what half precision moves"
     if record["definition"] == "greater+ties":
         words += ". They count equal candidates, as the paper does; how many is not known."
     else:

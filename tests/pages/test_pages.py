@@ -60,5 +60,5 @@ def test_a_page_of_an_imported_family_says_the_same_and_where_they_come_from(roo
     assert [line.replace("theirs", "planted") for line in theirs if line not in origin] == ours
     assert len(origin) == 1 and "was measured elsewhere, as planted" in origin[0]
     # a family beside its own import: nothing lies between the two
-    both = said("09_families", families=["planted", "theirs"], **SHORT)
+    both = said("11_families", families=["planted", "theirs"], **SHORT)
     assert re.search(r"between families\s+between corpora\s+other text\s+1\s+0\s", both)

@@ -43,9 +43,9 @@ def test_a_bad_parameter_is_one_sentence_before_anything_runs(notebook, name, va
 
 def test_a_family_is_among_the_families_of_a_page_or_refused():
     with pytest.raises(pytest.fail.Exception, match="'families': .'nano-opt'"):
-        page.run_notebook("09_families", "nano-opt")
+        page.run_notebook("11_families", "nano-opt")
     with pytest.raises(InputError, match="no parameter 'family'"):
-        page.run_notebook("10_published", "nano-opt")
+        page.run_notebook("12_published", "nano-opt")
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ def write_page(root, name="f/02_top1_law", verdict="agrees", parameters=None, ta
 def place(tmp_path, monkeypatch):
     """A root with rank tables, two pages, and the numbers of both as the book's."""
     monkeypatch.setenv("RBP_ROOT", str(write_family(tmp_path)))
-    for name in ("f/02_top1_law", "all/09_families"):
+    for name in ("f/02_top1_law", "all/11_families"):
         write_page(tmp_path, name)
     golden = pd.DataFrame([(verify.GOLDEN, "a", "b", "1.5", 1.0, 2.0)], columns=verify.COLUMNS)
     golden.to_csv(tmp_path / "book" / "reference.csv", index=False)
@@ -57,7 +57,7 @@ def test_a_file_holds_verdicts_one_number_a_case_tables_and_what_it_was_made_wit
     of_case = frame.loc["f x 1"]  # once, though two pages show it, by what has an interval
     assert of_case.index.tolist() == ["alpha"]
     assert of_case.iloc[0].tolist() == ["f/02_top1_law", "0.1", "0.05", "0.2"]
-    verdict = frame.loc[("all/09_families claim top1_line at k = 1", "verdict"), "value"]
+    verdict = frame.loc[("all/11_families claim top1_line at k = 1", "verdict"), "value"]
     assert verdict == "agrees, 3 of 3"
     assert frame.loc[(verify.MADE, "numpy"), "value"] == np.__version__
     assert frame.loc[("a", "b"), "page"] == verify.GOLDEN  # what the suite keeps stays
@@ -88,7 +88,7 @@ def test_a_case_is_kept_by_the_first_number_with_an_interval_or_the_first():
     ],
 )
 def test_a_number_is_equal_or_a_rounding_apart_or_differs(place, changed, outcome, status, capsys):
-    for name in ("f/02_top1_law", "all/09_families"):
+    for name in ("f/02_top1_law", "all/11_families"):
         write_page(place, name, **changed)
     rows = outcomes()
     assert rows.pop(ALPHA) == outcome
@@ -115,9 +115,9 @@ def test_a_verdict_differs_and_a_table_decides_nothing(place, capsys):
 def test_pages_that_the_book_lacks_or_that_were_made_otherwise_are_not_compared(place, capsys):
     write_page(place, "f/03_moderate_k", k=10.0, alpha=0.3)  # the book has no such page
     write_page(place, verdict="mixed", parameters={"n_bootstrap": 100})
-    write_page(place, "all/09_families", "mixed", tables=["smollm2/a/docs.parquet"], alpha=0.3)
+    write_page(place, "all/11_families", "mixed", tables=["smollm2/a/docs.parquet"], alpha=0.3)
     assert verify.main([]) == 0 and not [name for name in outcomes().index if "claim" in name]
-    made = "of other parameters or models: all/09_families, f/02_top1_law\n"
+    made = "of other parameters or models: all/11_families, f/02_top1_law\n"
     assert made in capsys.readouterr().out
 
 

@@ -122,28 +122,29 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs):
         assert table.record["definition"] == "greater+1"
         assert table.record["window"] == position.max() + 1
     assert imported_words("gpt2-authors").count("ties are not known") == 1
-    # what runs models is left out, and said to be
-    page = run_page("11_precision", family="gpt2-authors")
-    assert "are not here" in page.cells[1].source and not any(c.get("outputs") for c in page.cells)
     with pytest.raises(InputError, match="no recipe for 'gpt2-authors'"):
         train_ladder("gpt2-authors")
     few = {"ks": [1], "lengths": [1, 5], "n_bootstrap": 100}
-    text = words(run_page("06_emergence", family="gpt2-authors", **few))
-    assert "its ranks came without their tokens" in text
+    assert "Runs of the largest model" in words(
+        run_page("06_emergence", family="gpt2-authors", **few)
+    )
     # ties that are not known are not counted on the page of the metric either
-    text = words(run_page("01_metric", family="gpt2-authors", n_bootstrap=100))
+    page = run_page("01_metric", family="gpt2-authors", n_bootstrap=100)
+    text = words(page)
+    assert "are not here" in page.cells[1].source  # what runs models is left out
     share = f"{np.mean(np.array(ROWS[MODELS[-1]])[:, 0] <= 1):.5f}"
     assert "many true tokens tie is not known" in text
     assert f"is not known by Equation 3, {share} by" in text
     # the page of their counts judges by them what it says that they would tell
-    page = run_page("18_authors_figures", n_bootstrap=100)
+    page = run_page("10_gpt2", n_bootstrap=100)
     text = words(page)
     assert "With 40 articles resampled" in text and "judged by intervals over articles" in text
-    assert "differs.** Random noise is enough for GPT-2's reversed slope" in text
-    assert "differs.** GPT-2's points on Wikipedia rest on at least 500,000 tokens" in text
+    for claim in ("Random noise is enough for GPT-2's", "GPT-2's points on Wikipedia rest on"):
+        (line,) = (line for line in text.splitlines() if line.startswith(f"- *The paper:* {claim}"))
+        assert line.endswith("**differs**"), line
     # runs too few for an interval decide nothing
     page.metadata["rbp"] = {"parameters": {}}
-    path = here / "all" / "18_authors_figures.ipynb"
+    path = here / "all" / "10_gpt2.ipynb"
     write_text(path, nbformat.writes(page))
     runs = page_records(path)["claim gpt2_runs"]["rows"]
     few = [(row["hidden"], row["holds"]) for row in runs if None in row["times_around"]]
@@ -159,7 +160,7 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs):
     next(here.glob("results/ranks/*/gpt2-xl/*.parquet")).unlink()
     for raw, message in ((authors.NAME, "of gpt2-xl: it is imported"), ("other", "'other'")):
         with pytest.raises(InputError, match=message):
-            run_page("18_authors_figures", raw=raw)
+            run_page("10_gpt2", raw=raw)
 
 
 def test_it_is_not_exported(here, theirs, capsys):

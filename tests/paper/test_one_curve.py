@@ -56,7 +56,7 @@ def test_families_on_one_curve_have_its_slope_for_the_ratio_of_their_exponents()
 
 
 def test_the_page_draws_as_many_models_as_it_tells():
-    page = (root() / "notebooks" / "23_one_curve.md").read_text()
+    page = (root() / "notebooks" / "13_one_curve.md").read_text()
     # of the second ladder the largest model alone is new
     more, counts = tables_here.counted_curves(["nano-pythia-1m", "nano-pythia-4m"], lambda V: [1])
     names = {"scope": tables_here.scope, "more": more, "counts": counts, "every": {}}

@@ -266,7 +266,7 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     out, err = capsys.readouterr()
     assert out.strip().endswith("nano-vllm.yml") and "bfloat16" in err
     # with what the page measured
-    claim = "all/11_precision,all/11_precision claim half_precision 1,in_widths,"
+    claim = "all/16_trust,all/16_trust rows half_precision 1,in_widths,"
     rows = (ROOT / "book/reference.csv").read_text().splitlines()
     (row,) = (row for row in rows if row.startswith(claim))
     assert f"up to {float(row.split(',')[3]):.0%} of" in err
@@ -276,7 +276,7 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     bounds = f"RBP₁ between {sure:.4f} and {np.mean(table.rank() == 1):.4f}"
     assert f"(served as 1&#46;9k; {bounds})" in words
     assert "reported by vllm 0&#46;32&#46;0" in words and "head was in bfloat16" in words
-    assert "page 11 shows what half precision moves" in words
+    assert "page 16 shows what half precision moves" in words
     with pytest.raises(InputError, match="without models and text"):
         rbplib.measure("nano-vllm", "lines", replace=True)
 
