@@ -1,90 +1,260 @@
 // A table of numbers that a reader pastes: its points, line, intervals and forecast, as `rbp fit` has them.
 // Nothing leaves the page.
 const rbpTable = (function () {
-  const OUT_OF = { hits: "tokens", accuracy: "questions", loss: "tokens", loss_bits: "tokens" };
+  const OUT_OF = { hits: "tokens", accuracy: "questions", loss: "tokens", loss_bits: "tokens", perplexity: "tokens", bpb: "bytes", bpc: "characters" };
   const POWERS = { k: "e3", m: "e6", b: "e9", t: "e12" };
+  // names that people give to columns, as rbplib.sheets has them
+  const NAMES = {
+    model: "model name run runname modelname",
+    S: "s n params nparams parameters nparameters numparams numparameters paramcount modelsize size weightparams nonembeddingparams nonembparams paramsnoembed",
+    D: "d ntokens tokensseen trainingtokens traintokens numtokens trainedtokens",
+    hits: "hits",
+    accuracy: "accuracy acc",
+    loss: "loss valloss evalloss finalloss finalvalloss validationloss validloss testloss crossentropy crossentropyloss",
+    loss_bits: "lossbits",
+    perplexity: "perplexity ppl valppl evalppl valperplexity",
+    bpb: "bpb valbpb bitsperbyte",
+    bpc: "bpc valbpc bitsperchar bitspercharacter",
+    questions: "questions nquestions numquestions",
+    loss_se: "lossse lossstderr",
+    accuracy_se: "accuracyse accse accstderr accuracystderr",
+    perplexity_se: "perplexityse pplse pplstderr",
+    tokens: "tokens",
+    bytes: "bytes",
+    characters: "characters",
+    family: "family",
+    k: "k",
+    seed: "seed",
+    source: "source"
+  };
+  const UNIT = "(?:in)?(k|m|b|t|bn|mn|thousand|million|billion|trillion)s?";
+  const COUNTS = ["S", "D", "k", "hits", "tokens", "questions", "bytes", "characters"];
+  const WORDS = ["model", "family", "source", "seed"], OTHERS = ["family", "source", "seed", "k", "loss_se", "accuracy_se", "perplexity_se"];
+  const NOTHING = ["", "nan", "none", "null", "na", "n/a", "-", "<na>"];
+  const SIZE = /(?<![a-z0-9.])(?<!\d[_-])\d+(?:\.\d+)?[kmbt](?![a-z0-9])/gi;
+  const LARGEST = 1e18, WHOLE = 2 ** 53, MOST_ROWS = 100000, MOST_COLUMNS = 10000, MOST_TOLD = 12, MOST_DRAWN = 2000;
+
+  const least = (values) => values.reduce((a, b) => (b < a ? b : a), Infinity);
+  const most = (values) => values.reduce((a, b) => (b > a ? b : a), -Infinity);
 
   // a number as people write it: 13e9, 13B, 350M, 1_000; NaN for what is none
   function number(text) {
-    const word = text.trim().toLowerCase().replace(/(?<=\d)_(?=\d)/g, "").replace(/[kmbt]$/, (letter) => POWERS[letter]);
+    const word = String(text).trim().toLowerCase().replace(/(?<=\d)_(?=\d)/g, "").replace(/[kmbt]$/, (letter) => POWERS[letter]);
     return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/.test(word) ? Number(word) : NaN;
   }
 
-  // rows as objects; fields between commas, tabs or semicolons, in quotes where they hold one
+  // cells as `number` takes them: thousands apart by blanks or commas, decimal commas, per cent
+  function plainCells(cells, counts) {
+    cells = cells.map((cell) => cell.trim().replace(/(?<=\d)[\s'’](?=\d{3}(?!\d))|\s+(?=[kmbt%]$)/gi, ""));
+    let commas = cells.filter((cell) => cell.includes(","));
+    if (commas.every((cell) => /^[+-]?\d{1,3}(,\d{3})+(\.\d+)?[kmbt]?$/i.test(cell)))
+      if (counts || commas.some((cell) => cell.split(",").length > 2 || cell.includes("."))) {
+        commas = [];
+        cells = cells.map((cell) => cell.replace(/,/g, ""));
+      }
+    const dots = cells.some((cell) => /\.\d{1,2}(?!\d)|\.\d{4}/.test(cell));
+    if (commas.length && !dots) cells = cells.map((cell) => cell.replace(/\./g, "").replace(/,/g, "."));
+    else if (!dots && cells.every((cell) => cell.split(".").length !== 2)) cells = cells.map((cell) => cell.replace(/\./g, ""));
+    return cells.map((cell) => cell.replace(/%$/, "e-2"));
+  }
+  const numbersOf = (cells, name) => plainCells(cells, COUNTS.includes(name)).map(number);
+
+  // {names, rows of cells} of pasted text: no comments, no blank rows and columns, no index
   function read(text) {
-    const lines = text.split(/\r?\n/).filter((line) => line.trim());
-    const between = ["\t", ";", ","].find((mark) => (lines[0] || "").includes(mark)) || ",";
+    const lines = text.replace(/^\ufeff/, "").split(/\r\n|\r|\n/).filter((line) => line.trim() && !line.trim().startsWith("#"));
+    if (lines.length > MOST_ROWS + 1) throw Error(`These are ${lines.length - 1} rows, and at most ${MOST_ROWS} are read here: rbp fit takes them.`);
+    const bare = (lines[0] || "").replace(/"[^"]*"/g, ""), times = (mark) => bare.split(mark).length - 1;
+    const mark = ["\t", ";", ",", "|"].reduce((a, b) => (times(b) > times(a) ? b : a)), between = times(mark) ? mark : null;
+    if (times(mark) > MOST_COLUMNS) throw Error(`These are ${times(mark)} columns, and at most ${MOST_COLUMNS} are read.`);
     const cells = (line) => {
+      if (!between) line = line.trim();
       const fields = [""];
       let quoted = false;
-      for (const letter of line) {
+      for (const letter of between ? line : line.replace(/\s+/g, " ")) {
         if (letter === '"') quoted = !quoted;
-        else if (letter === between && !quoted) fields.push("");
+        else if (!quoted && letter === (between || " ")) fields.push("");
         else fields[fields.length - 1] += letter;
       }
       return fields.map((field) => field.trim());
     };
-    const [names = [], ...rows] = lines.map(cells);
-    rows.forEach((row, i) => {
-      if (row.length > names.length) throw Error(`Row ${i + 1} has more fields than the first line names.`);
-      if (row.length < names.length) throw Error(`Row ${i + 1} has fewer fields than the first line names.`);
-    });
+    let [names = [], ...rows] = lines.map(cells);
+    // the line below the names of a table in Markdown
+    if (between === "|") rows = rows.filter((row) => !row.every((cell) => /^:?-*:?$/.test(cell)));
+    if (rows.some((row) => row.length > names.length + 1)) throw Error("A row has more fields than the first line names.");
+    // one column more than names: a comma at each line's end, or the index of R
+    if (rows.some((row) => row[names.length])) {
+      const isIndex = [0, 1].some((start) => rows.every((row, i) => row[0] === String(i + start)));
+      if (!isIndex) throw Error("A row has more fields than the first line names.");
+      rows = rows.map((row) => row.slice(1));
+    }
+    rows = rows.map((row) => names.map((_, i) => row[i] ?? "")).filter((row) => row.some((cell) => cell));
+    const kept = names.map((name, i) => (name && !/^Unnamed: \d+$/.test(name) ? i : -1)).filter((i) => i >= 0);
+    names = kept.map((i) => names[i]);
     const twice = names.find((name, i) => names.indexOf(name) < i);
     if (twice !== undefined) throw Error(`The first line names the column "${twice}" twice.`);
-    return rows.map((row) => Object.fromEntries(names.map((name, i) => [name, row[i]])));
+    return { names, rows: rows.map((row) => kept.map((i) => row[i])) };
   }
 
-  // {name of a law: its points, [{model, S, loss}] smallest first}; an Error says in a sentence what is wrong
-  function points(rows) {
-    const has = (name) => rows.length && name in rows[0];
-    const given = Object.keys(OUT_OF).filter(has);
-    if (given.length !== 1) throw Error(`Give rows with one of ${Object.keys(OUT_OF).join(", ")}.`);
-    const [what] = given, share = what === "hits" || what === "accuracy";
-    const total = share || has("source") ? OUT_OF[what] : "";
-    for (const name of ["model", "S", total])
-      if (name && !has(name)) throw Error(`There is no column ${name} beside ${what}: add it.`);
-    const laws = new Map(), families = new Map(), sizes = new Map();
-    rows.forEach((row, i) => {
-      const value = (name, least) => {
-        const x = number(row[name]);
-        if (!(x >= least && x < Infinity)) throw Error(`Row ${i + 1} has ${name} "${row[name]}": give a number from ${least} up.`);
-        return x;
-      };
-      const k = has("k") ? value("k", 1) : 1, D = has("D") ? value("D", 1) : 0;
-      if (has("loss_se") && !has("source")) value("loss_se", 0);
-      if (row.family === "") throw Error(`The model ${row.model} is of no family: name one in each row.`);
-      if (k % 1 || (what === "hits" && value(what, 0) % 1))
-        throw Error(`The model ${row.model} is at a k, or of hits, that are no whole number.`);
-      const S = value("S", 1), of = total ? value(total, 1) : 1;
-      const scale = what === "hits" ? 1 : what === "loss_bits" ? of * Math.LN2 : of, sum = value(what, 0) * scale;
-      if (share && sum > of) throw Error(`Row ${i + 1} has ${what} above ${total}: give a share of at most 1.`);
-      const name = [row.family, has("k") && `k = ${k}`].filter(Boolean).join(", ") || "all rows";
-      const model = row.model + (row.seed ? ` seed ${row.seed}` : "");
-      const models = laws.get(name) || laws.set(name, new Map()).get(name), place = JSON.stringify([model, D]);
-      const point = models.get(place) || models.set(place, { model, S, sum: 0, of: 0, sources: new Map() }).get(place);
-      const whose = JSON.stringify([row.family, place]);
-      if ((sizes.get(whose) ?? S) !== S) throw Error(`The model ${model} has two sizes: give it one.`);
-      sizes.set(whose, S);
-      if (point.sources.has(row.source)) throw Error(`The model ${model} is there twice: tell rows apart by k, source or seed.`);
-      point.sources.set(row.source, of);
-      const places = families.get(row.family) || families.set(row.family, new Map()).get(row.family);
-      places.set(place, [...(places.get(place) || []), JSON.stringify([k, row.source, of])]);
-      point.sum += sum;
+  const plain = (name) => name.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "");
+
+  // the unit, "" or a letter, in which a column may be the one that we call so; null where it is not
+  function reading(column, ours) {
+    const last = OTHERS.includes(ours) || !column.includes(".") ? "" : column.slice(column.lastIndexOf(".") + 1);
+    for (const name of [plain(column), plain(last)]) {
+      if (NAMES[ours].split(" ").includes(name)) return "";
+      const match = name.match(RegExp(`^(${NAMES[ours].replace(/ /g, "|")})${UNIT}$`));
+      if (["S", "D"].includes(ours) && match && match[1].length > 1) return match[2][0];
+    }
+    return null;
+  }
+
+  // {our name: cells}, units of S and D, and what is told; an Error says what is lacking, or has two readings
+  function byOurNames({ names, rows }, said) {
+    const column = (name) => rows.map((row) => row[names.indexOf(name)]);
+    const chosen = {}, units = {}, told = [];
+    for (const [ours, theirs] of Object.entries(said)) {
+      if (!(ours in NAMES)) throw Error(`The column "${ours}" is not known: choose one of ${Object.keys(NAMES).join(", ")}.`);
+      const alike = names.includes(theirs) ? [theirs] : names.filter((name) => plain(name) === plain(theirs));
+      if (alike.length !== 1) throw Error(`There is no column "${theirs}": the first line has ${names.join(", ")}.`);
+      chosen[ours] = alike[0];
+    }
+    const holdsNumbers = (name) => {
+      const first = column(name).find((cell) => cell);
+      return first !== undefined && Number.isFinite(numbersOf([first], name)[0]);
+    };
+    const free = names.filter((name) => !Object.values(chosen).includes(name));
+    const groups = [Object.keys(OUT_OF), ...Object.keys(NAMES).filter((ours) => !(ours in OUT_OF)).map((ours) => [ours])];
+    for (const group of groups) {
+      if (group.some((ours) => ours in chosen)) continue;
+      const exact = group.filter((ours) => free.includes(ours)), could = new Map();
+      for (const theirs of exact.length ? [] : free)
+        for (const ours of group) {
+          const unit = reading(theirs, ours);
+          if (unit !== null && (WORDS.includes(ours) || holdsNumbers(theirs))) could.set(theirs, [ours, unit]);
+        }
+      if (could.size > 1) {
+        const [[theirs, [ours]]] = could;
+        throw Error(`This may have ${[...could].map(([t, [o]]) => `${o} from "${t}"`).join(" or ")}: say which, as in ${ours}=${theirs}.`);
+      }
+      for (const [theirs, [ours, unit]] of could) [chosen[ours], units[ours]] = [theirs, unit];
+      for (const ours of exact) chosen[ours] = ours;
+    }
+    const measured = Object.keys(OUT_OF).filter((ours) => ours in chosen);
+    const lacking = "S" in chosen ? [] : ["S"];
+    if (measured.join() === "hits" && !("tokens" in chosen)) lacking.push("tokens");
+    if (!measured.length) lacking.push(`one of ${Object.keys(OUT_OF).join(", ")}`);
+    if (lacking.length) throw Error(`This lacks ${lacking.join(" and ")}; it has ${names.join(", ") || "no column"}: name its columns, as in S=n_params, loss=val_loss.`);
+    if (measured.length > 1) throw Error(`This has ${measured.join(" and ")}: give rows of one of ${Object.keys(OUT_OF).join(", ")}.`);
+    const changed = Object.entries(chosen).filter(([ours, theirs]) => ours !== theirs);
+    if (changed.length) told.push(`${changed.map(([ours, theirs]) => `${ours} from ${theirs}`).join(", ")}.`);
+    const columns = Object.fromEntries(Object.entries(chosen).map(([ours, theirs]) => [ours, column(theirs)]));
+    return { columns, units, told, what: measured[0] };
+  }
+
+  // sizes or tokens in the unit that is said, for cells without a letter
+  function inUnits(cells, values, unit, name) {
+    const bare = cells.map((cell) => !/\p{L}$/u.test(cell.trim()));
+    if (unit) return values.map((x, i) => (bare[i] ? x * (unit === "1" ? 1 : number(`1${unit}`)) : x));
+    const known = values.filter((x) => !Number.isNaN(x));
+    if (bare.every(Boolean) && (known.length ? most(known) : 0) < 1000)
+      throw Error(`All ${name} are below 1,000: are they billions or millions? Choose the unit, or 1 where they are meant so.`);
+    return values;
+  }
+
+  // {laws: {name: its points, [{model, S, loss}] smallest first}, told}; an Error says in a sentence what is wrong
+  function points(table, { columns: said = {}, sizeUnit = "", tokenUnit = "", dropBad = false } = {}) {
+    const { columns, units, told, what } = byOurNames(table, said), n = table.rows.length;
+    const has = (name) => name in columns, rows = [...Array(n).keys()];
+    if (!n) throw Error("There is no row below the first line: give one for each model.");
+    if (!has("model")) columns.model = rows.map((i) => (has("k") || has("source") ? `S = ${columns.S[i]}` : `row ${i + 1}`));
+    // a source that no row needs only says where it is from
+    if (has("source")) {
+      const keys = rows.map((i) => JSON.stringify(["family", "k", "model", "D", "seed"].filter(has).map((name) => columns[name][i])));
+      if (new Set(keys).size === n) {
+        delete columns.source;
+        told.push("The source says where each row is from, and is no piece of text.");
+      }
+    }
+    const counted = what === "hits" || has("source") || (what === "accuracy" && has("questions"));
+    const total = counted ? OUT_OF[what] : "", share = what === "hits" || (what === "accuracy" && !!total);
+    if (total && !has(total)) throw Error(`There is no column ${total} beside ${what}: add it.`);
+    const errors = has("source") ? [] : what === "accuracy" && total ? ["loss_se"] : [`${what}_se`, "loss_se"];
+    const error = errors.find(has);
+    const unnamed = has("family") ? columns.family.findIndex((cell) => !cell.trim()) : -1;
+    if (unnamed >= 0) throw Error(`The model ${columns.model[unnamed]} is of no family: name one in each row.`);
+
+    // numbers, and the rows that cannot be used
+    const values = {}, faults = { model: columns.model.map((cell) => !cell.trim()) };
+    for (const name of ["S", "D", "k", what, total, error].filter((name) => name && has(name))) {
+      const cells = columns[name], isTokens = name === "D", isSize = name === "S";
+      let x = numbersOf(cells, name);
+      const inNames = (cell) => ((cell.match(SIZE) || []).length === 1 ? number(cell.match(SIZE)[0]) : NaN);
+      if (isSize && x.every(Number.isNaN)) x = cells.map(inNames);
+      if (isSize) x = inUnits(cells, x, sizeUnit || units.S, "S");
+      if (isTokens) x = inUnits(cells, x, tokenUnit || units.D, "D");
+      const low = ["S", "k", "perplexity", ...COUNTS.slice(4)].includes(name) ? 1 : 0, high = isSize || isTokens ? LARGEST : WHOLE;
+      const mayLack = isTokens || name === error, above = name === what && !total ? (what === "perplexity" ? 1 : 0) : -1;
+      const isWhole = name === "k" || name === "hits";
+      faults[name] = x.map((v, i) => !(v >= low && v <= high && v > above && !(isWhole && v % 1)) && !(mayLack && NOTHING.includes(cells[i].trim().toLowerCase())));
+      values[name] = x;
+    }
+    let y = values[what];
+    const fine = y.filter((_, i) => !faults[what][i]);
+    if (what === "accuracy" && fine.length && least(fine) > 1 && most(fine) <= 100) {
+      told.push("The accuracies are read as per cent, since all are above 1.");
+      y = y.map((x) => x / 100);
+    }
+    if (what === "hits" || what === "accuracy") faults[what] = y.map((x, i) => faults[what][i] || x > (what === "hits" ? values.tokens[i] : 1));
+    const nats = { loss_bits: (x) => x * Math.LN2, bpb: (x) => x * Math.LN2, bpc: (x) => x * Math.LN2, perplexity: Math.log, accuracy: total ? (x) => x : (x) => -Math.log(x) };
+    y = y.map((x, i) => (nats[what] || Number)(x) * (total && what !== "hits" ? values[total][i] : 1));
+    const name = (i) => columns.model[i] + (has("seed") ? ` seed ${columns.seed[i]}` : "");
+    const whose = (i) => JSON.stringify([has("family") ? columns.family[i] : "", name(i), has("D") ? values.D[i] : 0]);
+    const bad = rows.filter((i) => Object.values(faults).some((fault) => fault[i]));
+    if (bad.length) {
+      const cellsOf = (i) => Object.keys(faults).filter((of) => faults[of][i]).map((of) => `${of} "${columns[of][i].slice(0, 40)}"`);
+      const list = bad.slice(0, MOST_TOLD).map((i) => `row ${i + 1} (${name(i).slice(0, 40)}) has ${cellsOf(i).join(" and ")}`);
+      const sentence = list.join(", ") + (bad.length > MOST_TOLD ? `, and ${bad.length - MOST_TOLD} more` : "");
+      if (!dropBad) throw Error(`These rows cannot be used: ${sentence}; mend them, or leave them out.`);
+      told.push(`Left out: ${sentence}.`);
+    }
+
+    // the points of each law
+    const out = new Set(bad.map(whose)), laws = new Map(), families = new Map(), sizes = new Map();
+    for (const i of rows) {
+      if (out.has(whose(i))) continue;
+      const family = has("family") ? columns.family[i] : undefined, k = has("k") ? values.k[i] : 1;
+      const law = [family, has("k") && `k = ${k}`].filter(Boolean).join(", ") || "all rows";
+      const models = laws.get(law) || laws.set(law, new Map()).get(law), place = whose(i), S = values.S[i];
+      const point = models.get(place) || models.set(place, { model: name(i), S, sum: 0, of: 0, sources: new Set() }).get(place);
+      if ((sizes.get(place) ?? S) !== S) throw Error(`The model ${name(i)} has two sizes: give it one.`);
+      sizes.set(place, S);
+      const source = has("source") ? columns.source[i] : "", of = total ? values[total][i] : 1;
+      if (point.sources.has(source)) throw Error(`The model ${name(i)} is there twice: tell rows apart by k, source, seed or D.`);
+      point.sources.add(source);
+      const places = families.get(family) || families.set(family, new Map()).get(family);
+      if (!places.has(place)) places.set(place, []);
+      places.get(place).push(JSON.stringify([k, source, of]));
+      point.sum += y[i];
       point.of += of;
-    });
+    }
     for (const [family = "The table", places] of families)
       if (new Set([...places.values()].map((parts) => parts.sort().join())).size > 1)
         throw Error(`${family}: each model needs a row at every k and source, out of the same ${total || "text"}.`);
-    for (const [name, models] of laws) {
+    const few = [];
+    for (const [law, models] of laws) {
       const all = [...models.values()].sort((a, b) => a.S - b.S);
-      if (new Set(all.map((point) => point.S)).size < 3) throw Error(`${name}: a line needs three sizes.`);
       for (const point of all) {
         point.loss = share ? -Math.log(point.sum / point.of) : point.sum / point.of;
         if (share) Object.assign(point, { hits: point.sum, misses: point.of - point.sum });
       }
-      laws.set(name, all);
+      laws.set(law, all);
+      if (new Set(all.map((point) => point.S)).size < 3) few.push(law);
     }
-    return laws;
+    for (const law of few) laws.delete(law);
+    if (!laws.size) throw Error(`${few[0] || "The table"}: a line needs three sizes.`);
+    if (few.length) told.push(`Left out, for a line needs three sizes: ${few.slice(0, MOST_TOLD).join(", ")}.`);
+    if (what === "bpb" || what === "bpc") told.push(`The exponent is that of the loss; its level is in nats by ${OUT_OF[what]}.`);
+    return { laws, told };
   }
 
   // the incomplete beta function by its continued fraction, and Student's t from it
@@ -126,7 +296,7 @@ const rbpTable = (function () {
 
   // the gravest reason to doubt a law, as `rbp fit` has it; where losses are no counts only its sign is known
   function doubt(all, alpha) {
-    const fewest = (what) => Math.min(...all.map((point) => point[what])), misses = fewest("misses"), hits = fewest("hits");
+    const fewest = (what) => least(all.map((point) => point[what])), misses = fewest("misses"), hits = fewest("hits");
     const reasons = { saturated: misses === 0, "no hits": hits === 0, "few misses": misses < 100, "few hits": hits < 100, "wrong sign": alpha < 0 };
     return Object.keys(reasons).find((reason) => reasons[reason]) || "ok";
   }
@@ -139,7 +309,7 @@ const rbpTable = (function () {
     const x = used.map((point) => Math.log(point.S)), y = used.map((point) => Math.log(point.loss));
     const n = x.length, mean = (values) => values.reduce((s, v) => s + v, 0) / n;
     // as `rbp fit` has it: a status, and here no law
-    if (n > 1 && Math.max(...y) - Math.min(...y) < 1e-12) return { n, alpha: NaN, status: "equal losses" };
+    if (n > 1 && most(y) - least(y) < 1e-12) return { n, alpha: NaN, status: "equal losses" };
     if (new Set(x).size < 3) return { n, alpha: NaN, status: "too few models" };
     const mx = mean(x), my = mean(y), dot = (a, b) => a.reduce((s, v, i) => s + v * b[i], 0);
     const dx = x.map((v) => v - mx), dy = y.map((v) => v - my), spread = dot(dx, dx);
@@ -147,10 +317,13 @@ const rbpTable = (function () {
     const sd = Math.sqrt(dot(rest, rest) / (n - 2)), t = n > 2 ? quantile(n - 2) : NaN;
     const half = (t * sd) / Math.sqrt(spread), log_c = my - slope * mx;
     const law = { n, status: doubt(all, -slope), alpha: -slope, log_c, r2: 1 - dot(rest, rest) / dot(dy, dy), models: [-slope - half, -slope + half] };
-    if (!(size >= 1 && size < Infinity)) return law;
+    // what `rbp fit` doubts beside its status, as far as sizes tell it
+    const holds0 = law.models[0] <= 0 && law.models[1] >= 0;
+    law.caveats = [...(holds0 ? ["not told from 0"] : []), ...(holds0 || law.r2 < 0.5 ? ["no line"] : [])];
+    if (!(size >= 1 && size <= LARGEST)) return law;
     const at = Math.log(size), wide = t * sd * Math.sqrt(1 + 1 / n + (at - mx) ** 2 / spread);
     const ends = [-wide, 0, wide].map((move) => Math.exp(log_c + slope * at + move));
-    const beyond = Math.max(at - Math.max(...x), Math.min(...x) - at, 0) / Math.LN10;
+    const beyond = Math.max(at - most(x), least(x) - at, 0) / Math.LN10;
     return { ...law, S: size, loss: ends[1], ci_loss: [ends[0], ends[2]], beyond };
   }
 
@@ -163,27 +336,30 @@ const rbpTable = (function () {
   // points, line and forecast on logarithmic axes
   function draw(all, law) {
     const W = 640, H = 360, edge = { left: 64, right: 16, top: 12, bottom: 44 };
-    const seen = all.filter(hasLogarithm), straight = Number.isFinite(law.alpha);
+    const seen = all.filter(hasLogarithm).slice(0, MOST_DRAWN), straight = Number.isFinite(law.alpha);
     const sizes = [...seen.map((point) => point.S), ...(law.S ? [law.S] : [])];
-    const losses = [...seen.map((point) => point.loss), ...(law.S ? law.ci_loss : [])];
+    const known = seen.map((point) => point.loss), low = least(known) / 1e6, high = most(known) * 1e6;
+    // an interval or a line that leaves all numbers is drawn as far as a million times the points
+    const inside = (loss) => Math.min(Math.max(loss, low), high), drawn = (law.S ? [...law.ci_loss, law.loss] : []).map(inside);
+    const losses = [...known, ...drawn];
     const scale = (values, from, to) => {
-      const low = Math.log(Math.min(...values)), high = Math.log(Math.max(...values)), room = 0.05 * (high - low) || 0.1;
+      const low = Math.log(least(values)), high = Math.log(most(values)), room = 0.05 * (high - low) || 0.1;
       return (v) => from + ((Math.log(v) - low + room) / (high - low + 2 * room)) * (to - from);
     };
     const px = scale(sizes, edge.left, W - edge.right), py = scale(losses, H - edge.bottom, edge.top);
-    const ends = [Math.min(...sizes), Math.max(...sizes)], at = (S) => Math.exp(law.log_c - law.alpha * Math.log(S));
+    const ends = [least(sizes), most(sizes)], at = (S) => inside(Math.exp(law.log_c - law.alpha * Math.log(S)));
     // round numbers: evenly apart on a short axis, by factors on a long one
     const ticks = (values) => {
-      const marks = [], low = Math.min(...values), high = Math.max(...values), times = high / low;
-      if (low === high) return [low];
+      const marks = [], low = least(values), high = most(values), times = high / low;
+      if (!(times > 1 + 1e-9)) return [low];
       if (times < 4) {
         const power = 10 ** Math.floor(Math.log10((high - low) / 2));
         const step = power * [5, 2, 1].find((s) => (high - low) / (s * power) >= 2);
-        for (let i = Math.ceil(low / step); i * step <= high; i++) marks.push(i * step);
+        for (let i = Math.ceil(low / step); i * step <= high && marks.length < 12; i++) marks.push(i * step);
         return marks;
       }
-      const steps = times > 300 ? [1] : times > 30 ? [1, 3] : [1, 1.5, 2, 3, 5, 7];
-      for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p++)
+      const every = Math.ceil(Math.log10(times) / 10), steps = times > 300 ? [1] : times > 30 ? [1, 3] : [1, 1.5, 2, 3, 5, 7];
+      for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p += every)
         for (const s of steps) if (s * 10 ** p >= low && s * 10 ** p <= high) marks.push(s * 10 ** p);
       return marks;
     };
@@ -196,36 +372,48 @@ const rbpTable = (function () {
     if (straight) parts.push(`<path class="line" d="M${px(ends[0])} ${py(at(ends[0]))}L${px(ends[1])} ${py(at(ends[1]))}"/>`);
     for (const point of seen) parts.push(`<circle cx="${px(point.S)}" cy="${py(point.loss)}" r="4"/>`);
     if (law.S) {
-      const x = px(law.S), y = py(law.loss);
-      parts.push(`<path class="ahead" d="M${x} ${py(law.ci_loss[0])}V${py(law.ci_loss[1])}M${x - 5} ${y}L${x} ${y - 5}L${x + 5} ${y}L${x} ${y + 5}Z"/>`);
+      const x = px(law.S), y = py(drawn[2]);
+      parts.push(`<path class="ahead" d="M${x} ${py(drawn[0])}V${py(drawn[1])}M${x - 5} ${y}L${x} ${y - 5}L${x + 5} ${y}L${x} ${y + 5}Z"/>`);
     }
     const line = straight ? ` and their line, exponent ${short(law.alpha)},` : "";
     const words = `${seen.length} points${line} on logarithmic axes`;
     return `<svg viewBox="0 0 ${W} ${H}" role="img" aria-label="${words}">${parts.join("")}</svg>`;
   }
 
+  // {our name: theirs} of "S=n_params, loss=val_loss"
+  function saidColumns(text) {
+    const parts = text.split(/,(?=\s*\w+=)/).map((part) => part.trim()).filter(Boolean);
+    const pairs = parts.map((part) => [part.slice(0, part.indexOf("=")).trim(), part.slice(part.indexOf("=") + 1).trim()]);
+    if (!parts.every((part, i) => part.includes("=") && pairs[i][0] && pairs[i][1])) throw Error(`"${text.slice(0, 60)}" names no columns: write S=n_params.`);
+    return Object.fromEntries(pairs);
+  }
+
   function show(box) {
-    const rows = box.querySelector("textarea"), size = box.querySelector("input"), list = box.querySelector("select");
+    const part = (name) => box.querySelector(`[name=${name}]`);
+    const rows = box.querySelector("textarea"), size = part("size"), list = part("law");
     const said = box.querySelector("output"), plot = box.querySelector(".rbp-own-plot");
     delete box.dataset.law;
     plot.innerHTML = "";
     try {
-      const laws = points(read(rows.value)), chosen = laws.has(list.value) ? list.value : laws.keys().next().value;
-      list.replaceChildren(...[...laws.keys()].map((name) => new Option(name, name, false, name === chosen)));
+      const options = { columns: saidColumns(part("columns").value), sizeUnit: part("sizeunit").value, tokenUnit: part("tokenunit").value, dropBad: part("dropbad").checked };
+      const { laws, told } = points(read(rows.value), options);
+      const chosen = laws.has(list.value) ? list.value : laws.keys().next().value;
+      list.replaceChildren(...[...laws.keys()].slice(0, MOST_DRAWN).map((name) => new Option(name, name, false, name === chosen)));
       list.parentElement.hidden = laws.size < 2;
       const all = laws.get(chosen), law = fit(all, number(size.value));
-      box.dataset.law = JSON.stringify({ ...law, points: all.map(({ model, S, loss }) => ({ model, S, loss })) });
+      box.dataset.law = JSON.stringify({ ...law, told, points: all.slice(0, MOST_DRAWN).map(({ model, S, loss }) => ({ model, S, loss })) });
       plot.innerHTML = law.n ? draw(all, law) : "";
-      const left = all.filter((point) => !hasLogarithm(point))
+      const left = all.filter((point) => !hasLogarithm(point)).slice(0, MOST_TOLD)
         .map(({ model, loss, hits }) => `${model} (${loss > 0 ? "no hits" : hits ? "no misses" : "loss 0"})`);
       const without = left.length ? `, without ${left.join(", ")}` : "";
       if (!Number.isFinite(law.alpha)) throw Error(`No exponent: ${law.status}${without}. A line needs three sizes, and losses that differ.`);
       const ahead = law.S ? ` At S = ${large(law.S)} the line has a loss of ${short(law.loss)} nats (95%: ${law.ci_loss.map(short).join(" to ")})`
         + (law.beyond > 0 ? `, ${law.beyond.toFixed(2)} decades outside the sizes given.` : ".")
         : size.value.trim() ? ` "${size.value}" is no size: write 13e9, 13B or 350M for a forecast.` : "";
-      const status = law.status === "ok" ? "" : ` Status: ${law.status}.`;
+      const doubts = [...(law.status === "ok" ? [] : [law.status]), ...law.caveats];
+      const status = doubts.length ? ` Status: ${doubts.join("; ")}.` : "";
       said.textContent = `Exponent ${short(law.alpha)} (95% over other sizes: ${law.models.map(short).join(" to ")}), `
-        + `R² ${short(law.r2)}, from ${law.n} models${without}.${status}${ahead}`;
+        + `R² ${short(law.r2)}, from ${law.n} models${without}.${status}${ahead}${told.map((words) => ` ${words}`).join("")}`;
     } catch (error) {
       said.textContent = error.message;
     }
@@ -240,5 +428,5 @@ const rbpTable = (function () {
   }
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
   else start();
-  return { read, points, fit, quantile };
+  return { read, points, fit, quantile, NAMES };
 })();

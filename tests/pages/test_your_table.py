@@ -9,7 +9,9 @@ import pytest
 
 import rbplib as rbp
 from rbplib.noise import training_quantile
+from rbplib.sheets import NAMES
 from tests import browser
+from tests.laws.test_layouts import ALPHA, LAYOUTS, S, lines_of
 
 PAGE = browser.ROOT / "book/your_table.md"
 
@@ -29,17 +31,20 @@ def page(tmp_path_factory):
     (folder / "book/your_table.html").write_text(html)
     driver = browser.open_browser()
 
-    def set_to(rows=None, size="70B", law=None):
+    def set_to(rows=None, size="70B", law=None, columns="", sizeunit="", dropbad=False):
         code = """
-        const box = document.querySelector(".rbp-own"), [rows, size, law] = arguments;
+        const box = document.querySelector(".rbp-own"), [rows, law, entries] = arguments;
         if (rows !== null) box.querySelector("textarea").value = rows;
-        box.querySelector("input").value = size;
+        const part = (name) => box.querySelector(`[name=${name}]`);
+        for (const name of ["size", "columns", "sizeunit"]) part(name).value = entries[name];
+        part("dropbad").checked = entries.dropbad;
         box.dispatchEvent(new Event("input"));
-        if (law) { box.querySelector("select").value = law; box.dispatchEvent(new Event("input")); }
+        if (law) { part("law").value = law; box.dispatchEvent(new Event("input")); }
         return [box.dataset.law || null, box.querySelector("output").textContent,
-                [...box.querySelectorAll("circle")].length, box.querySelector("select").length];
+                [...box.querySelectorAll("circle")].length, part("law").length];
         """
-        found, said, circles, laws = driver.execute_script(code, rows, size, law)
+        entries = {"size": size, "columns": columns, "sizeunit": sizeunit, "dropbad": dropbad}
+        found, said, circles, laws = driver.execute_script(code, rows, law, entries)
         return found and json.loads(found), said, circles, laws
 
     try:
@@ -156,14 +161,17 @@ def test_the_page_takes_and_refuses_what_rbp_fit_does(page, tmp_path, old, new):
 @pytest.mark.parametrize(
     ("hits", "words"),
     [
-        ([0, 3, 5, 9], "from 3 models, without a (no hits). Status: no hits."),
+        (
+            [0, 3, 5, 9],
+            "from 3 models, without a (no hits). Status: no hits; not told from 0; no",
+        ),
         ([900, 500, 300, 200], "from 4 models. Status: wrong sign."),
-        ([200, 300, 950, 1000], "from 3 models, without d (no misses). Status: saturated."),
+        ([200, 300, 950, 1000], "from 3 models, without d (no misses). Status: saturated; not"),
         ([0, 0, 500, 950], "too few models, without a (no hits), b (no hits)."),
     ],
 )
 def test_a_law_bears_the_status_of_rbp_fit_and_who_is_left_out_is_named(page, hits, words):
-    columns = {"model": list("abcd"), "S": [1, 2, 3, 4], "hits": hits, "tokens": 1000}
+    columns = {"model": list("abcd"), "S": [1e6, 2e6, 3e6, 4e6], "hits": hits, "tokens": 1000}
     frame = pd.DataFrame(columns)
     shown, said, _, _ = page(frame.to_csv())
     law = rbp.fit(frame, n_bootstrap=0)
@@ -173,12 +181,18 @@ def test_a_law_bears_the_status_of_rbp_fit_and_who_is_left_out_is_named(page, hi
 @pytest.mark.parametrize(
     ("rows", "word"),
     [
-        ("", "Give rows"),
+        ("", "lacks S and one of hits"),
         ("model,S,loss\na,1M,1\nb,2M,2", "three sizes"),
-        ("model,hits,tokens\na,1,9", "no column S"),
-        ("model,S,hits,tokens\na,1M,10,9\nb,2M,2,9\nc,3M,3,9", "above tokens"),
-        ("model,S,hits,tokens\na,1M,1.5,9\nb,2M,2,9\nc,3M,3,9", "no whole number"),
-        ("model,S,k,loss\na,1M,1,3\nb,2M,1.5,2\nc,3M,1,1", "model b is at a k"),
+        ("model,hits\na,1", "lacks S and tokens; it has model, hits"),
+        ("N,n_params,loss\n1M,2M,3", 'S from "N" or S from "n_params": say which'),
+        ("model,S,hits,tokens\na,1M,10,9\nb,2M,2,9\nc,3M,3,9", 'row 1 (a) has hits "10"'),
+        ("model,S,hits,tokens\na,1M,1.5,9\nb,2M,2,9\nc,3M,3,9", 'row 1 (a) has hits "1.5"'),
+        ("model,S,k,loss\na,1M,1,3\nb,2M,1.5,2\nc,3M,1,1", 'row 2 (b) has k "1.5"'),
+        ("model,S,hits,tokens\na,1M,1e20,1e21\n", 'has hits "1e20" and tokens "1e21"'),
+        ("model,S,loss\na,1e100,3\n", 'S "1e100"'),
+        ("model,S,loss\na,12,3\nb,35,2\nc,70,1", "billions or millions?"),
+        ("S,loss\n" + "1M,2\n" * 120_001, "at most 100000 are read here"),
+        ("S" + ",a" * 20_000 + "\n", "at most 10000 are read"),
         ("family,model,S,loss\n,a,1M,3\nx,b,2M,2\nx,c,3M,1", "model a is of no family"),
         ("model,S,loss\na,1M,1\na,1M,2\nc,3M,3", "twice"),
         ("model,S,loss\n<img src=x onerror=alert(1)>,1M,one\n", 'loss "one"'),
@@ -187,3 +201,53 @@ def test_a_law_bears_the_status_of_rbp_fit_and_who_is_left_out_is_named(page, hi
 def test_bad_rows_are_one_sentence(page, rows, word):
     shown, said, circles, _ = page(rows)
     assert shown is None and word in said and circles == 0 and said.endswith(".")
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_published_layouts_are_fitted_as_the_command_does(page, name):
+    header, line, option = LAYOUTS[name]
+    rows = lines_of(header, line)
+    if name == "nested":  # JSON is of files
+        assert page(rows)[0] is None
+        return
+    shown, said, circles, _ = page(rows, columns=option)
+    assert shown["alpha"] == pytest.approx(ALPHA, rel=1e-6) and circles == 4
+    assert [point["S"] for point in shown["points"]] == pytest.approx(S.tolist())
+    assert "S from " in said or name == "pandas"
+
+
+def test_names_are_those_that_files_may_have():
+    script = (browser.ROOT / "book/_static/table.js").read_text()
+    entries = re.search(r"NAMES = {\n(.*?)\n  };", script, re.S)[1]
+    assert {k: v.split() for k, v in re.findall(r'(\w+): "(.*?)"', entries)} == NAMES
+
+
+def test_units_unusable_rows_and_doubts_are_told_as_the_command_tells_them(page, tmp_path):
+    rows = "S,acc,questions\n1,10%,900\n20,20%,900\n300,40%,900\n4000,none,900\n"
+    (tmp_path / "t.csv").write_text(rows)
+    (loss,) = rbp.table_losses(tmp_path / "t.csv", size_unit="m", drop_bad=True)
+    assert 'row 4 (row 4) has accuracy "none"' in page(rows, sizeunit="m")[1]
+    shown, said, _, _ = page(rows, sizeunit="m", dropbad=True)
+    assert shown["alpha"] == pytest.approx(rbp.fit(loss, n_bootstrap=0).alpha, rel=1e-9)
+    assert "Left out: row 4" in said and "accuracy from acc" in said
+    # points on no line
+    rows = "S,loss\n3B,.86\n7B,.26\n1.6B,.35\n6.9B,.66\n"
+    (tmp_path / "t.csv").write_text(rows)
+    law = rbp.fit(tmp_path / "t.csv")
+    shown, said, _, _ = page(rows)
+    assert shown["caveats"] == list(law.caveats) == ["not told from 0", "no line"]
+    assert "not told from 0; no line." in said
+
+
+@pytest.mark.parametrize("losses", [(3, 2, 1e-10), (1e-300, 2, 3), (3, 3 + 1e-15, 3 - 1e-15)])
+def test_extreme_numbers_do_not_stop_the_page(page, losses):
+    sizes = ("1", "1e9", "1e18")
+    rows = "S,loss\n" + "".join(f"{S},{x!r}\n" for S, x in zip(sizes, losses, strict=True))
+    shown, said, circles, _ = page(rows, size="1e18")
+    assert circles == 3 and said and shown["n"] == 3
+
+
+def test_a_hundred_thousand_rows_are_fitted(page):
+    rows = "S,loss\n" + "".join(f"{1000 * i}K,{9 * i**-0.1}\n" for i in range(1, 100_001))
+    shown, _, circles, _ = page(rows)
+    assert shown["n"] == 100_000 and shown["alpha"] == pytest.approx(0.1) and circles == 2000
