@@ -121,6 +121,33 @@ def test_tidying_drops_times_and_stderr_and_hides_parameters():
     assert [o.text for o in notebook.cells[2].outputs] == ["seen"] and not notebook.metadata
 
 
+def test_nothing_of_the_paper_is_lost():
+    """The table of the findings names each section, figure and equation of the paper, with a page
+    that speaks of it."""
+    text = (ROOT / "notebooks/17_findings.md").read_text().split("## Where each part of the")[1]
+    rows = [line.strip("| ").split("|") for line in text.split("##")[0].splitlines()[4:] if line]
+    seen = {"figures": set(), "equations": set(), "parts": set()}
+    for part, figures, equations, pages in rows:
+        names = re.findall(r'data-page="(\w+)"', pages) or ["17_findings"]
+        paths = [p for n in names for p in ROOT.glob(f"*/{n}.md")] + [
+            p for n in names for p in ROOT.glob(f"book/derivations/{n}.md")
+        ]
+        assert len(paths) == len(names), pages
+        words = " ".join(path.read_text() for path in paths)
+        for number in re.findall(r"\d\w?", figures):
+            assert re.search(rf"Figures? (\d\w? and )?{number}\b", words), (names, number)
+            seen["figures"].add(number[0])
+        for number in re.findall(r"\b(?:\d(?:\.\d)?|[A-D])\b", part):
+            assert number in "126" or number in words, (names, number)
+            seen["parts"].add(number)
+        low, _, high = equations.strip().replace(", ", " to ").partition(" to ")
+        ends = [int(end) for end in (low, high) if end.strip()]
+        spans = range(ends[0], ends[-1] + 1) if "to" in equations else ends
+        seen["equations"].update(spans)
+    assert seen["figures"] == {*"12345678"} and seen["equations"] == {*range(1, 28)}
+    assert seen["parts"] == {*"1236ABD", "4.1", "4.2", "4.3", "4.4", "5.1", "5.2"}
+
+
 def contents():
     """{part: the files and globs of its chapters} of the book's contents."""
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
@@ -145,6 +172,9 @@ def test_the_contents_hold_each_topic_once_and_no_other_family():
     ]
     story = {f"book/_executed/{page.DEFAULT_FAMILY}/{name}" for name in per_family}
     assert sorted(shown) == sorted(story | {f"book/_executed/all/{name}" for name in once})
+    # a page's number is its place in the menu
+    numbers = [int(stem[:2]) for stem in (Path(p).stem for p in shown) if stem[0].isdigit()]
+    assert numbers == [*range(1, 19)]
 
 
 def test_every_hand_written_page_is_in_the_contents_once():

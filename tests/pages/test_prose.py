@@ -1,0 +1,58 @@
+"""The prose of the built book, measured: bounds that only fall."""
+
+from tests import prose
+
+PAGES = {  # of a page at most
+    "words": 1_900,  # aim: 900
+    "most": 37,  # numbers of a paragraph; aim: 4
+    "long": 20,  # sentences over 25 words; aim: 0
+    "headed": 5,  # headings followed by code; aim: 1, of the rules of verdicts
+    "silent": 7,  # folds of code that show nothing; aim: 1
+}
+BOOK = {  # of all
+    "words": 15_200,  # aim: 12,000
+    "dense": 75,  # paragraphs with more than four numbers; aim: 0
+    "long": 104,
+    "of": 41,  # sentences with three "of" or more
+    "turns": 62,  # turns of phrase; aim: 0
+    "headed": 30,
+    "silent": 35,
+}
+
+
+def test_a_page_is_read_to_its_end(built_html):
+    measured = prose.frame(built_html)
+    for name, most in PAGES.items():
+        over = measured[name][measured[name] > most]
+        assert over.empty, f"{name}: {over.to_dict()}"
+    sums = measured.sum()
+    assert {name: most for name, most in BOOK.items() if sums[name] > most} == {}, sums.to_dict()
+
+
+def test_measures_find_what_was_planted(tmp_path):
+    code = '<div class="cell"><details class="hide">x = 1</details>{}</div>'
+    page = tmp_path / "page.html"
+    page.write_text(
+        "<article><h1>A</h1><p>From 1 to 2, 3 of 4 of 5 of 6 things goes as <em>S</em>.</p>"
+        "<details><p>Unseen 7 8 9 10 11 12.</p></details><h2>B</h2>"
+        + code.format("")
+        + "<p>"
+        + "word " * 26
+        + "end. Short.</p>"
+        + code.format('<div class="cell_output"><p class="rbp-caption">Fig. 02.1. 1</p></div>')
+        + "</article>"
+    )
+    found = prose.measures(page)
+    assert found == {
+        "words": 46,
+        "numbers": 7,
+        "most": 6,
+        "dense": 1,
+        "sentences": 4,
+        "mean": found["mean"],
+        "long": 1,
+        "of": 1,
+        "turns": 1,
+        "headed": 1,
+        "silent": 1,
+    }
