@@ -367,10 +367,12 @@ def fetch(**options):
 )
 def measure(**options):
     """Measure rank tables that are missing."""
-    from rbplib.measuring import measured, measuring
+    from rbplib.measuring import measured, measuring, tell_unscored, what_was_read
 
     for corpus, tables in measured(counts=False, **options).items():
         print(f"{corpus}: tokens {len(tables[0]):,}, models {len(tables)}")
+        print(f"    {what_was_read(tables[0])}")
+        tell_unscored(tables[0])
     about = [options[name] for name in ("family", "corpora", "protocol", "results")]
     print("next:", measuring(*about, "fit"))
 
@@ -452,7 +454,8 @@ def family_laws(source, corpora, ks, protocol, results, partial):
 
     A text that is not named, and not measured whole, is told and left out.
     """
-    from rbplib.losses import cross_entropy, measured_tables, rbp_loss, vocabulary
+    from rbplib.losses import cross_entropy, measured_tables, precision_of, rbp_loss, vocabulary
+    from rbplib.table import tell_candidates
 
     losses, faults = [], []
     for corpus in dict.fromkeys(corpora or measured_texts(source, protocol, results)):
@@ -464,6 +467,10 @@ def family_laws(source, corpora, ks, protocol, results, partial):
             faults.append(InputError(f"{corpus}: {error}"))
             continue
         tell_ties(tables)
+        precision = precision_of(tables)
+        if precision not in ("", "float32"):
+            complain(f"{tables[0].record['family']} was measured in {precision}.")
+        tell_candidates({t.record["model"]: t.record["vocab_size"] for t in tables})
         for k in dict.fromkeys(ks or [k for k in KS if k <= vocabulary(tables)]):
             losses.append((rbp_loss(tables, k, repeats=repeats), missing, []))
         if not ks:
@@ -535,6 +542,7 @@ def fit(n_bootstrap, form, joint, **options):
         record |= {"n_models": len(law.used), "scored_tokens": int(loss.total)}
         status, *_ = law.notes or law.caveats or ["ok"]
         record |= {"sources": loss.n_sources, "status": status, **counted(loss, *without)}
+        record |= {"precision": loss.precision or None}
         record |= {"notes": list(law.notes), "caveats": list(law.caveats)}
         records.append(record)
     alone = len(records) == 1 and not is_table(options["sources"][0])
@@ -584,6 +592,7 @@ def predict(size, tokens, n_bootstrap, form, **options):
             ahead = forecast(loss, size, n_bootstrap)
         about = {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
         about |= {"models": len(loss.defined().models), **counted(loss, *without)}
+        about |= {"precision": loss.precision or None}
         about |= {"tokens": round(tokens)} if tokens else {}
         # a record for each size; RBP is the exponential of less the loss
         for i, S in enumerate(size):

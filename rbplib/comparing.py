@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rbplib.bootstrap import line, percentile_interval
-from rbplib.families import InputError
+from rbplib.families import InputError, complain
 from rbplib.forecasting import sizes_given, widening
 from rbplib.law import fit
 from rbplib.losses import check_models, check_resamples
@@ -64,6 +64,11 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
     if (a.hits, a.k) != (b.hits, b.k):
         raise InputError(f"{a.name} is not compared with {b.name}: choose one k, or one loss.")
     check_resamples(n_bootstrap)
+    if a.precision and b.precision and a.precision != b.precision:
+        complain(
+            f"{a.family} was measured in {a.precision}, {b.family} in {b.precision}: half "
+            "precision makes ties and moves ranks, measure both in one by --dtype."
+        )
     a = a.defined()
     b = b.defined()
     for loss in (a, b):

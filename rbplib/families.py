@@ -197,13 +197,13 @@ def read_model(entry, path, common):
     # a folder or GGUF file on this machine, or an id of the hub
     gguf = ident.endswith(".gguf")
     is_there = os.path.isfile if gguf else os.path.isdir  # of any length, unlike Path's
-    here = [place for place in places_of(ident, path.parent) if is_there(place)]
+    here = place_of(ident, path.parent, is_there)
     if not here and (gguf or not REPO_ID.match(ident)):
         raise InputError(f"{path}: {ident!r} is no folder or .gguf, nor a hub id like owner/name.")
     if here and entry.get("revision", "main") != "main":
         raise InputError(f"{path}: {ident!r} is on this machine: leave out its 'revision'.")
     entry.setdefault("name", Path(ident).name.removesuffix(".gguf"))
-    model = Model(**entry, local=here[0].resolve() if here else None)
+    model = Model(**entry, local=here)
 
     # values that a model may have
     check_name(model.name, f"{path}: model name")
@@ -211,10 +211,20 @@ def read_model(entry, path, common):
     return model
 
 
-def places_of(name, beside):
-    """Where a file or folder that a YAML file names may be: as it says, beside it, in the root."""
+def place_of(name, beside, is_there):
+    """Where a file or folder is that a YAML file names: beside that, in the root, or as it says.
+
+    None where it is nowhere; of several the first, which is told.
+    """
     path = Path(name).expanduser()
-    return [folder / path for folder in (Path(), beside, root())]
+    places = [folder / path for folder in (beside, root(), Path())]
+    here = list(dict.fromkeys(place.resolve() for place in places if is_there(place)))
+    if here[1:]:
+        complain(
+            f"{name} is {here[0]} here, beside the file that names it or in the root, and not "
+            f"{here[1]}, which is there too: write a whole path for that."
+        )
+    return here[0] if here else None
 
 
 def load_corpus(name_or_path):

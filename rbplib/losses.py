@@ -62,6 +62,7 @@ class Loss:
         labels: (D,) names of the sources of a table of numbers, each with one document.
         repeats: the same loss of models several of which have one size, from other seeds.
         se: float64 (M,), standard errors in nats, independent, of losses without documents.
+        precision: of the weights, as "float32"; empty where it is not known.
     """
 
     sums: np.ndarray
@@ -79,6 +80,7 @@ class Loss:
     repeats: "Loss | None" = None
     se: np.ndarray | None = None
     D: np.ndarray | None = None
+    precision: str = ""
 
     def __post_init__(self):
         # arrays that fit together
@@ -276,7 +278,14 @@ def measured_on(tables):
         "models": tuple(table.record["model"] for table in tables),
         "S": np.array([float(table.record["nonembedding_params"]) for table in tables]),
         "source": tables[0].source,
+        "precision": precision_of(tables),
     }
+
+
+def precision_of(tables):
+    """In words, the precision of the weights that tables are of; empty where none is known."""
+    known = dict.fromkeys(table.record.get("weights_dtype") for table in tables)
+    return " and ".join(filter(None, known))
 
 
 def same_tokens(tables):

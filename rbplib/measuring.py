@@ -1,7 +1,7 @@
 """Measure: every model of a family over its corpora, each loaded once, into rank tables; a plan.
 
-A measuring killed at any instant leaves whole tables, and of one that takes longer than ten minutes
-the rows so far; the same command goes on from there and gives the same bytes. Processes that
+A measuring that is stopped at any instant leaves whole tables, and of one that takes longer than a
+minute the rows so far; the same command goes on from there and gives the same bytes. Processes that
 measure one model take turns.
 """
 
@@ -33,8 +33,11 @@ from rbplib.families import (
 from rbplib.models import (
     check_tokenizers,
     check_window,
+    choose_device,
+    choose_dtype,
     model_folder,
     sizes_of,
+    tokenizer_place,
     window_length,
 )
 from rbplib.table import (
@@ -46,14 +49,17 @@ from rbplib.table import (
     ranks_path,
     read_table,
     tables_here,
+    tell_candidates,
     write_table,
 )
 from rbplib.texts import Documents, hub_bytes, load_documents, sample_here
-from rbplib.windows import batches, text_windows
+from rbplib.windows import batches, by_length, text_windows
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 GROUP = 65_536  # tokens of a group of windows: batches are cut within one
-SAVED = 600  # seconds of work that a killed measuring may lose
+SAVED = 50  # seconds of work, and those of a batch, that a stopped measuring may lose
+UNSCORED = 0.01  # of the tokens, from which on it is told that special ones are words of the text
+PROGRESS = ("groups", "windows", "batch_tokens")  # of a part: done, done of the next, its batches'
 # what a plan reckons with, about
 CHARACTERS = 4.0  # of a token of English
 PROCESS, ROW = 600_000_000, 9  # bytes of the process, and of a row of a table on disk
@@ -155,7 +161,15 @@ def measured(
     compared = {"samples": samples, "dtype": dtype, "head_dtype": head_dtype}
     reading = (family, models, corpora, protocol, results)
     if not replace:
-        tables, missing = tables_here(*reading, counts=counts, **compared)
+        try:
+            tables, missing = tables_here(*reading, counts=counts, **compared)
+        except InputError:
+            far = [c for c in corpora if c.source == "hub" and sample_here(c) is None]
+            if samples or not far:
+                raise
+            # sources alone may have changed, which only the hub's rows tell
+            compared["samples"] = samples = list(map(load_documents, corpora))
+            tables, missing = tables_here(*reading, counts=counts, **compared)
         if not missing:
             return tables
     family.need_models()
@@ -249,29 +263,34 @@ def measure_model(loading, tasks, cut, progress, batch_tokens):
 def measure_table(loaded, task, windows, progress, batch_tokens):
     """Measure one table and write it; the rows so far are kept beside it every SAVED seconds."""
     record = provenance(loaded, task, windows)
-    # go on from the rows that a killed run left, and cut batches as it did
-    part, rows, done = task.part, [], 0
+    # go on from the rows that a stopped run left, and cut batches as it did
+    part, rows, groups_done, done = task.part, [], 0, 0
     with suppress(InputError, KeyError):  # none, or damaged ones
         begun = read_table(part, record)
-        done, batch_tokens = begun.record["groups"], begun.record["batch_tokens"]
+        groups_done, done, batch_tokens = (begun.record[name] for name in PROGRESS)
         rows.append(begun.columns)
 
-    # group by group
+    # group by group, and batch by batch
     saved = time.monotonic()
     label = f"{record['family']}/{record['model']} on {task.corpus.name}"
     look = {"desc": label, "unit": "tok", "unit_scale": True, "leave": False}
     with tqdm(total=windows.tokens, disable=not progress, **look) as bar:
-        for number, group in enumerate(groups(windows.windows), 1):
-            if number > done:
-                columns, batch_tokens = measure_windows(
-                    loaded, group, batch_tokens, record["head_dtype"]
-                )
+        for number, group in enumerate(groups(windows.windows)):
+            if number < groups_done:
+                bar.update(tokens_of(group))
+                continue
+            left = by_length(group)[done:]
+            bar.update(tokens_of(group) - tokens_of(left))
+            ranked = measure_windows(loaded, left, batch_tokens, record["head_dtype"])
+            for batch, columns, batch_size in ranked:
                 rows.append(columns)
-            if time.monotonic() - saved > SAVED:
-                progress_made = {"groups": number, "batch_tokens": batch_tokens}
-                write_table(part, joined(rows), record | progress_made)
-                saved = time.monotonic()
-            bar.update(sum(len(window.ids) for window in group))
+                done, batch_tokens = done + len(batch), batch_size
+                bar.update(tokens_of(batch))
+                if time.monotonic() - saved > SAVED:
+                    now = zip(PROGRESS, (number, done, batch_tokens), strict=True)
+                    write_table(part, joined(rows), record | dict(now))
+                    saved = time.monotonic()
+            done = 0
     columns = joined(rows)
     if not len(columns["token"]):
         raise InputError(
@@ -282,12 +301,18 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
 
 
 def joined(rows):
-    """One table's columns of those of its parts, in order."""
+    """One table's columns of those of its parts, sorted by document and position."""
     columns = {}
     for name, dtype in COLUMNS.items():
         parts = [part[name] for part in rows]
         columns[name] = np.concatenate([np.empty(0, dtype), *parts])
-    return columns
+    order = np.lexsort((columns["position"], columns["document"]))
+    return {name: values[order] for name, values in columns.items()}
+
+
+def tokens_of(windows):
+    """Tokens that a model reads in windows."""
+    return sum(len(window.ids) for window in windows)
 
 
 def groups(windows):
@@ -316,14 +341,54 @@ def provenance(loaded, task, windows):
         "read_tokens": windows.tokens,
         "characters": sum(map(len, task.documents.texts)),
         "read_characters": windows.read,
+        "rows": task.documents.rows,
+        "unfit_rows": task.documents.unfit,
+        "passed_over": task.documents.passed_over,
+        "unscored": unscored_words(loaded.tokenizer, windows),
         "code_version": rbplib.__version__,
         "libraries": {name: version(name) for name in LIBRARIES},
         "platform": f"{platform.system()} {platform.machine()}",
     }
 
 
+def what_was_read(table):
+    """In words, how much of a text a table is of: documents, characters, files."""
+    record = table.record
+    documents, read = record["documents"], record["read_characters"]
+    words = f"documents {documents:,}"
+    if record.get("rows"):
+        words += f" drawn of {record['rows']:,}"
+    if record.get("unfit_rows"):
+        words += f" ({record['unfit_rows']:,} more too short, or not wanted)"
+    if empty := documents - int((table.totals > 0).sum()):
+        words += f", {empty:,} without a scored token"
+    words += f", {read / max(1, record['characters']):.0%} of their characters read"
+    over = record.get("passed_over") or {}
+    files = ", ".join(f"{number:,} {ending}" for ending, number in sorted(over.items()))
+    return f"{words}; passed over: {files}" if files else words
+
+
+def tell_unscored(table):
+    """Say on standard error where special tokens are many words of a text."""
+    unscored = table.record.get("unscored") or {}
+    share = sum(unscored.values()) / (sum(unscored.values()) + len(table))
+    if share > UNSCORED:
+        names = ", ".join(map(repr, sorted(unscored, key=unscored.get, reverse=True)[:5]))
+        complain(
+            f"{share:.1%} of the tokens of {table.record['corpus']} are not scored, as special "
+            f"ones of the tokenizer ({names}): give the models the tokenizer that they were "
+            "trained with, or text in its language."
+        )
+
+
+def unscored_words(tokenizer, windows):
+    """{special token: how often it is a word of the text, and so not scored}."""
+    names = tokenizer.convert_ids_to_tokens([*windows.unscored])
+    return dict(zip(names, windows.unscored.values(), strict=True))
+
+
 def measure_windows(loaded, windows, batch_tokens, head_dtype):
-    """(columns of the rank table for some windows, tokens of a batch, halved when memory is out).
+    """Yield (batch, columns of its rows, tokens of a batch, halved when memory is out) of windows.
 
     Args:
         windows: list of Window. batch_tokens: tokens of one forward pass.
@@ -335,30 +400,30 @@ def measure_windows(loaded, windows, batch_tokens, head_dtype):
     import torch
 
     # batch by batch, each as large as memory allows
-    queue, rows = list(batches(windows, batch_tokens)), []
-    with telling(
-        f"a window of {len(queue[0][0].ids)} tokens cannot be ranked, "
-        "give the model its own tokenizer, a smaller 'context:', or --dtype float32"
-    ):
-        while queue:
-            batch = queue.pop(0)
+    queue = list(batches(windows, batch_tokens))
+    while queue:
+        batch = queue.pop(0)
+        with telling(
+            f"a window of {len(batch[0].ids)} tokens cannot be ranked, "
+            "give the model its own tokenizer, a smaller 'context:', or --dtype float32"
+        ):
+            columns = None
             try:
-                rows.append(batch_ranks(loaded, batch, getattr(torch, head_dtype)))
-                continue
+                columns = batch_ranks(loaded, batch, getattr(torch, head_dtype))
             except torch.OutOfMemoryError:
                 if len(batch) == 1:
                     raise InputError(
                         f"a window of {len(batch[0].ids)} tokens does not fit {loaded.device}: "
                         "use a larger device, a smaller dtype or a smaller model."
                     ) from None
-            # here, where the error no longer holds the frames that hold the batch
-            torch.cuda.empty_cache()
-            half = len(batch) // 2
-            batch_tokens = max(1, batch_tokens // 2)
-            queue[:0] = [batch[:half], batch[half:]]
-    columns = joined(rows)
-    order = np.lexsort((columns["position"], columns["document"]))
-    return {name: values[order] for name, values in columns.items()}, batch_tokens
+        if columns:
+            yield batch, columns, batch_tokens
+            continue
+        # here, where the error no longer holds the frames that hold the batch
+        torch.cuda.empty_cache()
+        half = len(batch) // 2
+        batch_tokens = max(1, batch_tokens // 2)
+        queue[:0] = [batch[:half], batch[half:]]
 
 
 def batch_ranks(loaded, batch, dtype):
@@ -427,6 +492,8 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
         row = plan_model(model, notes, dtype)
         rows.append(row | {"tables_to_measure": lacking.count(model.name)})
 
+    tell_candidates({row["model"]: row["vocab_size"] for row in rows}, notes.append)
+
     # what is still to be fetched and measured, beside what there is room for
     ahead = [row for row in rows if row["tables_to_measure"]]
     download = sum(row["download_bytes"] or 0 for row in (*ahead, *texts))
@@ -475,15 +542,21 @@ def plan_text(corpus, length, protocol, notes):
 
 
 def plan_model(model, notes, dtype=None):
-    """S, and bytes of the weights in memory and to download; None where its size is unknown."""
-    S = weights = download = None
+    """S, bytes of the weights in memory and to download, candidates; where model and tokenizer are,
+    and the precision. None where its size is unknown."""
+    S = weights = download = vocab = None
+    dtype = str(choose_dtype(dtype or model.dtype, choose_device())).removeprefix("torch.")
     if sizes := or_note(lambda: sizes_of(model), notes):
-        S = sizes["nonembedding_params"]
+        S, vocab = sizes["nonembedding_params"], sizes.get("vocab_size")
         total = sizes.get("total_params", S)
-        weights = total * PRECISIONS.get(dtype or model.dtype, PRECISIONS["float32"])
+        weights = total * PRECISIONS[dtype]
         download = 0 if model.local else total * PRECISIONS["bfloat16"]
-    row = {"model": model.name, "nonembedding_params": S}
-    return row | {"weights_bytes": weights, "download_bytes": download}
+    # where it is, and what cuts its text
+    row = {"model": model.name, "nonembedding_params": S, "vocab_size": vocab}
+    row |= {"weights_bytes": weights, "download_bytes": download, "dtype": dtype}
+    place = model.local or f"{model.id} at {model.revision or 'main'}"
+    beside = tokenizer_place(place) if model.local and model.local.is_dir() else None
+    return row | {"folder": str(place), "tokenizer": str(beside or place)}
 
 
 def or_note(known, notes):

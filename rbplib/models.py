@@ -35,6 +35,7 @@ from rbplib.families import (
     write_text,
 )
 from rbplib.gguffile import read_header
+from rbplib.windows import added_ids
 
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -719,6 +720,21 @@ def check_window(model, length):
             f"{model.name} reads at most {most} tokens, not the window of {length}: "
             f"write 'context: {most}' into its family file."
         )
+
+
+def text_begin(family):
+    """Ids that the tokenizer of a family puts before a text, a list; empty where none of its models
+    can be had."""
+    for model in family.models:
+        with suppress(InputError):
+            place, _ = model_folder(model, weights=False)
+            return list(_text_begin(place, model.id, tokenizer_files_digest(place)))
+    return []
+
+
+@lru_cache(64)
+def _text_begin(place, model_id, files):
+    return added_ids(load_tokenizer(place, model_id))[0]
 
 
 def check_tokenizers(family):

@@ -32,6 +32,7 @@ from rbplib.families import (
     atomic_path,
     check_choice,
     check_name,
+    complain,
     default_corpora,
     digest,
     load_corpus,
@@ -40,7 +41,7 @@ from rbplib.families import (
     results_dir,
     yaml_file,
 )
-from rbplib.models import folder_digest, window_length
+from rbplib.models import folder_digest, text_begin, window_length
 from rbplib.texts import text_known
 
 COLUMNS = dict.fromkeys(("document", "position", "token", "greater", "ties"), np.int32)
@@ -406,8 +407,13 @@ def read_record(path, asked=None, command=""):
     except Exception:  # of damage the readers make errors of a dozen kinds
         raise unusable(path, "is damaged, or no rank table", command) from None
 
-    # of what is asked for
-    if different := [name for name, value in (asked or {}).items() if record.get(name) != value]:
+    # of what is asked for, where sources of the same text are those of today
+    asked = asked or {}
+    if "units" in asked and record.get("corpus_digest") == asked["corpus_digest"]:
+        drawn = [dict(entries.get("sample") or {}, group=None) for entries in (record, asked)]
+        if drawn[0] == drawn[1]:
+            record |= {name: asked[name] for name in ("sample", "units")}
+    if different := [name for name, value in asked.items() if record.get(name) != value]:
         raise unusable(
             path,
             f"was measured with another {' and '.join(different)} than what is asked for",
@@ -452,11 +458,23 @@ def asked(family, models=None, corpora=None, protocol="paper", results=None):
     family = load_family(family)
     check_choice(protocol, PROTOCOLS, "protocol")
     models = [family.model(name) for name in models] if models else family.models
+    for name in corpora or ():
+        tell_both(name)
     corpora = corpora or default_corpora(family)
     corpora = [load_corpus(labelled(family, corpus, results) or corpus) for corpus in corpora]
     if not corpora:
         raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
     return family, models, one_each(corpora, "corpora")
+
+
+def tell_both(name):
+    """Say which is meant where a corpus and a file or folder here have one name."""
+    file = yaml_file("corpus", str(name)) if isinstance(name, str) else None
+    if file and os.path.lexists(name):
+        complain(
+            f"{name} is the corpus of that name here, of {file}, and not the file or folder "
+            f"./{name}, which is here too: write ./{name} for that."
+        )
 
 
 def labelled(family, name, results=None):
@@ -466,13 +484,20 @@ def labelled(family, name, results=None):
         name = check_choice(getattr(name, "name", name), family.corpora, "corpus")
         return Corpus(name, source="table")
     is_label = not isinstance(name, Corpus) and NAME.match(str(name))
-    if not is_label or os.path.lexists(name) or yaml_file("corpus", str(name)):
+    if not is_label or yaml_file("corpus", str(name)):
         return None
     # of any model, by whichever protocol
     for _, record in records_of(family.name, results):
-        if record["corpus"] == name:
-            known = {key: record.get(key) for key in ("sample", "corpus_digest", "units")}
-            return Corpus(str(name), source="table", where=known)
+        if record["corpus"] != name:
+            continue
+        if os.path.lexists(name):
+            complain(
+                f"{name} is the file or folder ./{name} here, and not the text that {family.name} "
+                "was measured on under this name: go elsewhere for that, or give its path."
+            )
+            return None
+        known = {key: record.get(key) for key in ("sample", "corpus_digest", "units")}
+        return Corpus(str(name), source="table", where=known)
     return None
 
 
@@ -495,6 +520,8 @@ def expected(
     shared = {"family": family.name, "protocol": protocol}
     if not family.imported:
         shared |= {"window": window_length(family), "engine": ENGINE, "head_dtype": head_dtype}
+        if protocol == "full" and (begin := text_begin(family)):
+            shared["bos"] = begin  # before every window
     texts = []
     for corpus, sample in zip(corpora, samples or [None] * len(corpora), strict=True):
         texts.append({"corpus": corpus.name, **text_known(corpus, sample)})
@@ -603,6 +630,21 @@ def uncounted(*args, **options):
     from rbplib.counts import counts_here
 
     return counts_here(*args, **options)
+
+
+def tell_candidates(sizes, tell=complain):
+    """Say where models of one family rank among other numbers of candidates: {name: how many}.
+
+    The paper ranks among the full logits, and lm-evaluation-harness takes softmax and first choice
+    over all of them; so all rows of an output count here, also those that stand for no token of the
+    tokenizer, as some of Pythia's 50,304 to 50,688.
+    """
+    rows = sorted({size for size in sizes.values() if size})
+    if len(rows) > 1:
+        tell(
+            f"outputs of {', '.join(sizes)} have {rows[0]:,} to {rows[-1]:,} rows: each model "
+            "ranks among all of its own, also those of no token, and k is at most the least."
+        )
 
 
 def measuring(family, corpora, protocol="paper", results=None, name="measure"):

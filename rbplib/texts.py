@@ -17,6 +17,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -32,7 +33,7 @@ from rbplib.families import (
     digest,
     load_corpus,
     nearest,
-    places_of,
+    place_of,
     results_dir,
     root,
     telling,
@@ -61,12 +62,17 @@ class Documents:
     digest: SHA-256 over all of them. source: {"file"}, or {"id", "revision"} of the hub.
     units: what each document is from (a package, a file, a book), drawn as one by the bootstrap;
     empty where every document stands for itself.
+    rows: how many it was drawn from. unfit: those left out by `where` or `min_characters`.
+    passed_over: {ending: how many files of a folder, which are no text that is known}.
     """
 
     texts: list[str] = field(compare=False)
     digest: str
     source: dict
     units: list[str]
+    rows: int | None = None
+    unfit: int = 0
+    passed_over: dict = field(default_factory=dict)
 
 
 def load_documents(corpus):
@@ -94,12 +100,13 @@ def load_documents(corpus):
 # --- the sample of some rows
 
 
-def draw_sample(rows, corpus, source):
+def draw_sample(rows, corpus, source, passed_over=()):
     """The Documents that a corpus asks for of a sequence of rows, {field: value} each."""
     # which rows may be drawn, and which of them are, in order
     numbers = range(len(rows))
     if corpus.where or corpus.min_characters:
         numbers = [number for number in numbers if fits(rows[number], corpus)]
+    unfit = len(rows) - len(numbers)
     numbers = numbers[: corpus.first]
     order = range(len(numbers))
     if corpus.shuffle:
@@ -130,7 +137,8 @@ def draw_sample(rows, corpus, source):
     if units == [f"row {i}" for i in range(len(units))]:
         units = []
     with telling(f"corpus {corpus.name!r} holds half a character"):
-        return Documents(texts, texts_digest(texts), source, units)
+        read = len(numbers), unfit, dict(passed_over)
+        return Documents(texts, texts_digest(texts), source, units, *read)
 
 
 def fits(row, corpus):
@@ -300,23 +308,23 @@ def file_sample(corpus):
     if corpus.kind and not is_made(path):
         make_text(corpus)
     # rows of each file; of several each is a source of its pieces
-    rows, paths = [], text_files(path)
+    rows, (paths, passed_over) = [], text_files(path)
     for file in paths:
         source = {}
         if len(paths) > 1 and text_kind(file)[0] in PROSE:
             source = {PIECE_OF: file.relative_to(path).as_posix()}
         rows += [row | source for row in file_rows(file)]
-    return draw_sample(rows, corpus, {"file": path.name})
+    return draw_sample(rows, corpus, {"file": path.name}, passed_over)
 
 
 def find_path(corpus):
-    """Where a corpus' file or folder is: as it says, beside its YAML, or in the root."""
+    """Where a corpus' file or folder is: beside its YAML, in the root, or as it says."""
     if not corpus.path:
         raise InputError(f"corpus {corpus.name!r} has no 'path': give that of its file or folder.")
     if corpus.kind:
         return root() / corpus.path
-    places = places_of(corpus.path, corpus.file.parent if corpus.file else Path())
-    return next((place.resolve() for place in places if os.path.exists(place)), places[0])
+    beside = corpus.file.parent if corpus.file else Path()
+    return place_of(corpus.path, beside, os.path.exists) or beside / Path(corpus.path).expanduser()
 
 
 def is_made(path):
@@ -340,21 +348,25 @@ def make_text(corpus):
 
 
 def text_files(path):
-    """The file at a path, or the text files of a folder in the order of their paths."""
+    """(the file at a path, or the text files of a folder in the order of their paths; {ending: how
+    many others are there that are not hidden})."""
     # those of a folder with an ending that is known, but for hidden ones
-    files = [path]
+    files, others = [path], Counter()
     if os.path.isdir(path):
         files = []
         for file in sorted(path.rglob("*")):
-            is_hidden = "/." in f"/{file.relative_to(path).as_posix()}"
-            if text_kind(file)[0] and not is_hidden and not file.is_dir():
+            if "/." in f"/{file.relative_to(path).as_posix()}" or file.is_dir():
+                continue
+            if text_kind(file)[0]:
                 files.append(file)
+            else:
+                others[file.suffix.lower() or "no ending"] += 1
     if not files or not text_kind(files[0])[0]:
         raise InputError(f"{path} holds no text: no file ends in {', '.join(KNOWN)}.")
     for file in files:
         if not os.path.isfile(file):
             raise InputError(f"there is no file {file}: check the path.")
-    return files
+    return files, others
 
 
 def text_kind(path):

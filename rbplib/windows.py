@@ -6,11 +6,13 @@
 
 Protocol `paper`: the first W tokens of each document. Protocol `full`: every token once, in windows
 of W tokens that overlap by W/2, so that a token (but for a document's first W) is scored with at
-least W/2 tokens of context. W is the smaller of 512 and the shortest context in the family, so that
-every model scores the same tokens.
+least W/2 tokens of context, of which the first is BOS where the tokenizer begins text with it. W is
+the smaller of 512 and the shortest context in the family, so that every model scores the same
+tokens.
 """
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
@@ -23,7 +25,9 @@ LONGEST = 1 << 24  # characters of a text all of whose ids are wanted: about 3 G
 
 
 class Window(NamedTuple):
-    """ids: integers (T,) of a document from `start` on. scored: indices of those that are."""
+    """ids: integers (T,) of a document, the token at `start` + i each; where the tokenizer begins
+    text with BOS, that stands before those of a window further on. scored: indices of those that
+    are."""
 
     ids: np.ndarray
     document: int
@@ -38,6 +42,7 @@ class Windows:
     windows: tuple[Window, ...]
     documents: int  # in the sample, those without a window too
     read: int  # characters of the sample that the ids stand for
+    unscored: dict = field(default_factory=dict)  # {special id: how often it is a word of the text}
 
     @property
     def tokens(self):
@@ -45,21 +50,22 @@ class Windows:
         return sum(len(window.ids) for window in self.windows)
 
 
-def spans(n, length, protocol="paper"):
-    """(start, stop, first scored index within the window) of each window of a document of n tokens.
+def spans(n, length, protocol="paper", begin=0):
+    """(start, stop, first scored token) of each window of a document of n tokens, which has room
+    for `begin` more tokens before those of each but the first.
 
     >>> spans(7, 4), spans(7, 4, "full")
-    ([(0, 4, 1)], [(0, 4, 1), (2, 6, 2), (3, 7, 3)])
+    ([(0, 4, 1)], [(0, 4, 1), (2, 6, 4), (3, 7, 6)])
     """
     if n < 2:
         return []
     # each further window begins so that its tokens have context
     scored = min(n, length)
     places = [(0, scored, 1)]
+    step = max(1, min(length // 2, length - begin))
     while scored < n and protocol == "full":
-        stop = min(scored + max(1, length // 2), n)
-        start = max(0, stop - length)
-        places.append((start, stop, scored - start))
+        stop = min(scored + step, n)
+        places.append((stop - length + begin, stop, scored))
         scored = stop
     return places
 
@@ -102,27 +108,57 @@ def encode(tokenizer, texts, most=None):
     return ids, np.array(read, dtype=np.int64)
 
 
-def make_windows(ids, special=(), length=WINDOW, protocol="paper", read=()):
+def make_windows(ids, special=(), length=WINDOW, protocol="paper", read=(), around=((), ())):
     """Windows of tokenised documents.
 
     Args:
         ids: an int array (n_d,) of each document, in the sample's order.
         special: ids that are read as context, but never scored. length: W in tokens, at least 2.
         read: characters of each document that its ids stand for, see `encode`.
+        around: ids that the tokenizer puts before and after each text, see `added_ids`.
     """
-    windows = []
+    windows, unscored = [], Counter()
+    before, after = around
+    before = np.array(before[: length - 1], int)
     for document, row in enumerate(ids):
         counted = ~np.isin(row, special)
-        for start, stop, first in spans(len(row), length, protocol):
-            scored = first + np.flatnonzero(counted[start + first : stop])
-            windows.append(Window(row[start:stop], document, start, scored))
-    return Windows(tuple(windows), len(ids), int(sum(read)))
+        stop = 0
+        for start, stop, first in spans(len(row), length, protocol, len(before)):
+            part = row[start:stop]
+            if start:  # the first window has its own
+                part = np.concatenate([before.astype(row.dtype), part])
+                start -= len(before)
+            scored = first - start + np.flatnonzero(counted[first:stop])
+            windows.append(Window(part, document, start, scored))
+        # special ones that stand in the text itself
+        if after and row[stop - len(after) : stop].tolist() == list(after):
+            stop -= len(after)
+        words = slice(max(1, len(before)), stop)
+        unscored.update(row[words][~counted[words]].tolist())
+    return Windows(tuple(windows), len(ids), int(sum(read)), dict(unscored))
+
+
+def added_ids(tokenizer):
+    """(ids that a tokenizer puts before a text, ids that it puts after it): tuples."""
+    plain = tokenizer("a", add_special_tokens=False)["input_ids"]
+    whole = tokenizer("a")["input_ids"]
+    for start in range(len(whole) - len(plain) + 1):
+        stop = start + len(plain)
+        if whole[start:stop] == plain:
+            return tuple(whole[:start]), tuple(whole[stop:])
+    return (), ()
 
 
 def text_windows(tokenizer, texts, length, protocol="paper"):
     """Windows of texts as a tokenizer cuts them; arguments and InputError as of `make_windows`."""
     ids, read = encode(tokenizer, texts, length if protocol == "paper" else None)
-    return make_windows(ids, tokenizer.all_special_ids, length, protocol, read)
+    special, around = tokenizer.all_special_ids, added_ids(tokenizer)
+    return make_windows(ids, special, length, protocol, read, around)
+
+
+def by_length(windows):
+    """Windows, the longest first, and in order where they are equally long."""
+    return sorted(windows, key=lambda window: -len(window.ids))
 
 
 def batches(windows, batch_tokens):
@@ -131,7 +167,7 @@ def batches(windows, batch_tokens):
     The order depends only on lengths, so it is the same every time.
     """
     group = []
-    for window in sorted(windows, key=lambda window: -len(window.ids)):
+    for window in by_length(windows):
         if group and len(group[0].ids) * (len(group) + 1) > batch_tokens:
             yield group
             group = []

@@ -28,15 +28,15 @@ def tokenizer(vocab=320):
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>", bos_token="<end>")
 
 
-def save_model(folder, kind="gpt2", scale=1, seed=0, words=None):
-    """A random model with its tokenizer in a folder; `scale` multiplies its widths. Returns the
-    model."""
+def save_model(folder, kind="gpt2", scale=1, seed=0, words=None, rows=None):
+    """A random model with its tokenizer in a folder; `scale` multiplies its widths, its output has
+    so many rows. Returns the model."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
     words = words or tokenizer()
     widths = {name: SHAPES[kind][name] * scale for name in WIDTHS if name in SHAPES[kind]}
-    about = {"vocab_size": len(words), "bos_token_id": 0, "eos_token_id": 0}
+    about = {"vocab_size": rows or len(words), "bos_token_id": 0, "eos_token_id": 0}
     config = AutoConfig.for_model(kind, **SHAPES[kind] | widths | about)
     torch.manual_seed(seed)
     model = AutoModelForCausalLM.from_config(config).eval()

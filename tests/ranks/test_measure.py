@@ -9,13 +9,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
 from workshop import LINES, write_lines, write_root
 
 from rbplib import InputError
 from rbplib import measuring as m
+from rbplib.cli import main
+from rbplib.families import root as root_dir
 from rbplib.table import asked, expected, family_tables
-from rbplib.texts import load_documents
+from rbplib.texts import draw_sample, load_documents
 from tests.smallmodels import add_to_config, save_model, tokenizer
 
 
@@ -143,7 +146,6 @@ CHANGES = {  # what is changed: how, and the entry that differs
     "text": (lambda root: write_lines(root / "lines.jsonl", 1), "corpus_digest"),
     "template": (corpus_file("template: '{who}'"), "corpus_digest"),
     "number of documents": (corpus_file("documents: 7"), "corpus_digest"),
-    "sources": (corpus_file("group: '{who}'"), "sample"),
     "window": (family_file(("48", "32")), "window"),
     "precision": (family_file(("float32", "bfloat16")), "weights_dtype"),
 }
@@ -173,10 +175,155 @@ def test_an_option_that_is_none_is_refused_where_nothing_is_missing(root):
 def test_another_table_that_came_meanwhile_is_not_written_over(root, monkeypatch):
     measure()
     before = files(root)
-    monkeypatch.setattr(m, "tables_here", lambda *_, **__: ({}, ["m0"]))
+    monkeypatch.setattr(m, "tables_here", lambda *_, **__: ({}, [("m0", "lines")]))
     with pytest.raises(InputError, match="another weights_dtype"):
         measure(dtype="bfloat16")
     assert files(root) == before
+
+
+def other_authors(root):
+    rows = [json.loads(line) for line in (root / "lines.jsonl").read_text().splitlines()]
+    rows = [row | {"who": f"v{i % 5}"} for i, row in enumerate(rows)]
+    (root / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def rows_of_the_hub(corpus):
+    """In place of what `datasets` fetches."""
+    lines = (root_dir() / "lines.jsonl").read_text().splitlines()
+    return draw_sample(list(map(json.loads, lines)), corpus, {"id": corpus.id, "revision": "x"})
+
+
+def test_sources_of_the_hub_are_worked_out_anew_from_its_rows(root, monkeypatch):
+    monkeypatch.setattr("rbplib.texts.hub_sample", rows_of_the_hub)
+    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\n")
+    (table,) = measure()["lines"]
+    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\ngroup: '{who}'\n")
+    with pytest.raises(InputError, match="another sample"):
+        family_tables("toy", "lines", partial=True)
+    load_no_model(monkeypatch)
+    for replace in (True, False):
+        (grouped,) = measure(replace=replace)["lines"]
+        assert len(set(grouped.source)) == 3 and (grouped.rank() == table.rank()).all()
+    assert family_tables("toy", "lines", partial=True)[0][0].record == grouped.record
+    # other rows are another text
+    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\ndocuments: 7\n")
+    with pytest.raises(InputError, match="another sample"):
+        measure()
+
+
+def test_sources_alone_are_worked_out_anew(root, monkeypatch):
+    (table,) = measure()["lines"]
+    assert table.record["units"] == []
+    ranks, bytes_before = table.record["columns_sha256"], files(root)
+    corpus_file("group: '{who}'")(root)
+    load_no_model(monkeypatch)
+    for number, change in ((3, lambda root: None), (5, other_authors)):
+        change(root)
+        (table,) = measure()["lines"]
+        assert table.record["columns_sha256"] == ranks and files(root) == bytes_before
+        assert len(set(table.source)) == number and table.record["sample"]["group"] == "{who}"
+        assert family_tables("toy", "lines", partial=True)[0][0].record == table.record
+
+
+def begin_with_bos(root):
+    words = tokenizer()
+    single = TemplateProcessing("<end> $A", special_tokens=[("<end>", 0)])
+    words.backend_tokenizer.post_processor = single
+    for i in range(3):
+        words.save_pretrained(root / f"models/m{i}")
+
+
+def test_full_windows_begin_with_bos_and_tables_of_before_are_told_apart(root, monkeypatch):
+    (plain,) = measure(protocol="full")["lines"]
+    assert "bos" not in plain.record
+    begin_with_bos(root)
+    with monkeypatch.context() as patch:  # as it was
+        patch.setattr("rbplib.table.text_begin", lambda family: [])
+        patch.setattr("rbplib.windows.added_ids", lambda tokenizer: ((), ()))
+        measure(protocol="full", replace=True)
+    with pytest.raises(InputError, match="lines.full.parquet was measured with another bos than"):
+        measure(protocol="full")
+    seen = []
+    watch_passes(monkeypatch, lambda ids: seen.extend(ids[:, 0].tolist()))
+    (table,) = measure(protocol="full", replace=True)["lines"]
+    assert table.record["bos"] == [0] and set(seen) == {0} and len(seen) > len(LINES)
+    # each token but the specials once, at its place
+    whole = [AutoTokenizer.from_pretrained(root / "models/m0")(t)["input_ids"] for t in LINES]
+    whole = [whole[LINES.index(text)] for text in load_documents("lines").texts]
+    rows = zip(table.document, table.position, table.token, strict=True)
+    assert [*rows] == [(d, t, i) for d, ids in enumerate(whole) for t, i in enumerate(ids) if i]
+
+
+def test_what_was_read_is_told_and_kept(root, capsys):
+    """Special tokens that are words of the text; rows and files that are left out."""
+    words = tokenizer()
+    words.add_special_tokens({"pad_token": "the"})
+    for i in range(3):
+        save_model(root / f"models/m{i}", words=words)
+    (root / "notes").mkdir()
+    for name in ("a.txt", "b.pdf", "c.PDF", "d"):
+        (root / "notes" / name).write_text("the cat and the dog " * 9)
+    corpus_file("documents: 20\nmin_characters: 40")(root)
+    assert main(f"measure --family toy --model m0 --corpus lines,{root}/notes --quiet".split()) == 0
+    out, err = capsys.readouterr()
+    assert "documents 20 drawn of 39 (1 more too short, or not wanted), " in out
+    assert "documents 1 drawn of 1, " in out and "; passed over: 2 .pdf, 1 no ending" in out
+    assert "tokens of lines are not scored, as special ones of the tokenizer ('the'" in err
+    (table,) = measure()["lines"]
+    assert (table.record["rows"], table.record["unfit_rows"]) == (39, 1)
+    assert table.record["unscored"]["the"] > 10 and table.record["unscored"]["<end>"] == 20
+    (table,) = m.measured("toy", [str(root / "notes")], models=["m0"])["notes"]
+    assert table.record["passed_over"] == {".pdf": 2, "no ending": 1}
+
+
+def test_a_plan_names_folder_tokenizer_and_precision_and_other_numbers_of_candidates(root):
+    for place in (root / "models", root / "families/models"):  # the file's own folder goes first
+        save_model(place / "m1", words=tokenizer(), seed=1, rows=330)
+    plan = m.plan("toy", ["lines"], dtype="bfloat16")
+    first, second, _ = plan["models"]
+    assert first["folder"] == first["tokenizer"] == str(root / "models/m0")
+    assert second["folder"] == str(root / "families/models/m1") and second["dtype"] == "bfloat16"
+    assert any("m0, m1, m2 have 320 to 330 rows" in note for note in plan["notes"])
+
+
+def test_of_two_places_of_one_name_the_one_that_is_taken_is_told(root, capsys, monkeypatch):
+    shutil.copytree(root / "models", root / "families/models")
+    (root / "corpora/lines.jsonl").write_text('"one two"\n')
+    monkeypatch.chdir(root)
+    (root / "lines").mkdir()
+    measure()
+    err = capsys.readouterr().err
+    assert f"models/m0 is {root}/families/models/m0 here, " in err
+    assert f"lines.jsonl is {root}/corpora/lines.jsonl here, " in err
+    assert "lines is the corpus of that name here" in err and "write ./lines for that" in err
+    # a label of what was measured by its path
+    (root / "notes.txt").write_text("the quick brown fox jumps. " * 40)
+    m.measured("toy", [str(root / "notes.txt")], models=["m0"], progress=False)
+    shutil.move(root / "notes.txt", root / "notes")
+    with pytest.raises(InputError):
+        family_tables("toy", "notes", partial=True)
+    assert (
+        "notes is the file or folder ./notes here, and not the text that toy"
+        in capsys.readouterr().err
+    )
+
+
+def test_precisions_are_told_with_laws_and_comparisons(root, capsys):
+    shutil.copy(root / "families/toy.yml", root / "families/half.yml")
+    measure(["m0", "m1", "m2"])
+    m.measured("half", ["lines"], dtype="bfloat16", progress=False)
+    (root / "families/half.yml").write_text(
+        (root / "families/half.yml").read_text().replace("dtype: float32\n", "")
+    )
+    capsys.readouterr()
+    for words in ("fit half", "predict half --size 1B", "compare toy half"):
+        assert main(f"{words} --corpus lines --k 10 --json --n-bootstrap 0".split()) == 0
+        out, err = capsys.readouterr()
+        assert "half was measured in bfloat16." in err
+        records = json.loads(out)
+        record = records[0] if isinstance(records, list) else records
+        assert record.get("precision", "bfloat16") == "bfloat16"
+    assert "toy was measured in float32, half in bfloat16" in err
 
 
 SAME = {
@@ -262,31 +409,39 @@ def test_a_plan_refuses_a_context_that_no_model_has(root):
         m.plan("toy", ["lines"])
 
 
-def test_rows_of_a_long_table_are_gone_on_from(root, monkeypatch):
-    monkeypatch.setattr(m, "GROUP", 200)
-    monkeypatch.setattr(m, "SAVED", 0)
-    (table,) = measure()["lines"]
-    whole, groups = table.path.read_bytes(), []
+@pytest.mark.parametrize("protocol", ["paper", "full"])
+def test_rows_of_a_long_table_are_gone_on_from_batch_by_batch(root, monkeypatch, protocol):
+    monkeypatch.setattr(m, "GROUP", 800)
+    monkeypatch.setattr(m, "SAVED", -1)
+    how = {"batch_tokens": 100, "protocol": protocol}
+    (table,) = measure(**how)["lines"]
+    whole, passes = table.path.read_bytes(), []
     table.path.unlink()
 
     def dies(_):
-        groups.append(1)
-        if len(groups) == 3:
+        passes.append(1)
+        if len(passes) % 7 == 0:
             raise KeyboardInterrupt
 
     watch_passes(monkeypatch, dies)
-    with pytest.raises(KeyboardInterrupt):
-        measure()
-    assert [p.name for p in table.path.parent.iterdir()] == [".lines.parquet.part"]
-    measure()
-    assert len(groups) > 4 and table.path.read_bytes() == whole
-    total = len(groups) - 3 + 2  # none of the first two groups is measured again
-    groups[:] = [1] * 9
+    stops = 0
+    while not table.path.is_file():
+        try:
+            measure(**how)
+        except KeyboardInterrupt:
+            stops += 1
+            assert [p.name for p in table.path.parent.iterdir()] == [f".{table.path.name}.part"]
+    assert stops > 2 and table.path.read_bytes() == whole
+    # each batch once, and again where it was cut off
+    total = len(passes) - stops
     table.path.unlink()
-    measure()
-    assert len(groups) - 9 == total and [p.name for p in table.path.parent.iterdir()] == [
-        "lines.parquet"
-    ]
+    monkeypatch.undo()
+    monkeypatch.setenv("RBP_ROOT", str(root))
+    monkeypatch.setattr(m, "GROUP", 800)
+    passes.clear()
+    watch_passes(monkeypatch, passes.append)
+    measure(**how)
+    assert len(passes) == total
 
 
 def test_damaged_rows_of_a_long_table_are_measured_anew(root):

@@ -1,19 +1,50 @@
 """Windows: every scored token once, with the context promised, against a slow re-count."""
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from smallmodels import tokenizer
 
-from rbplib.windows import spans
+from rbplib.windows import added_ids, make_windows, text_windows
 
 
-@given(st.integers(0, 60), st.integers(2, 17))
+@given(st.integers(0, 60), st.integers(2, 17), st.integers(0, 3))
 @settings(max_examples=300, deadline=None)
-def test_full_scores_every_token_but_the_first_once(n, length):
-    scored = [
-        t for start, stop, first in spans(n, length, "full") for t in range(start + first, stop)
-    ]
+def test_full_scores_every_token_but_the_first_once(n, length, begin):
+    row = np.r_[np.full(min(n, begin), 99), np.arange(min(n, begin), n)].astype(np.uint8)
+    before = [99] * begin
+    windows = make_windows([row], (), length, "full", around=(before, ())).windows
+    begin = min(begin, length - 1)
+    scored = [t for window in windows for t in window.start + window.scored]
     assert scored == list(range(1, n)) if n > 1 else scored == []
-    for start, stop, first in spans(n, length, "full"):
-        assert stop - start <= length and first >= 1
-        if start:
-            assert first >= length - max(1, length // 2)
+    for window in windows:
+        assert len(window.ids) <= length and window.ids[:begin].tolist() == before[:begin][:n]
+        for i in range(begin, len(window.ids)):
+            assert window.ids[i] == row[window.start + i]
+        if window.start > 0:
+            assert window.scored[0] >= length - max(1, length // 2)
+
+
+def framed(before="<end> ", after="", **words):
+    """The tests' tokenizer, which puts special tokens around each text."""
+    from tokenizers.processors import TemplateProcessing
+
+    made = tokenizer()
+    if before or after:
+        template = TemplateProcessing(f"{before}$A{after}", special_tokens=[("<end>", 0)])
+        made.backend_tokenizer.post_processor = template
+    made.add_special_tokens(words)
+    return made
+
+
+@pytest.mark.parametrize("before, after", [("", ""), ("<end> ", ""), ("", " <end>")])
+def test_special_tokens_that_are_words_of_the_text_are_counted(before, after):
+    words = framed(before, after, pad_token="the")
+    assert added_ids(words) == ((0,) * bool(before), (0,) * bool(after))
+    texts = ["to the end of the<end>day", "the", "a", ""]
+    windows = text_windows(words, texts, 8, "full")
+    names = words.convert_ids_to_tokens([*windows.unscored])
+    # where nothing stands before it the word of the second text could not be scored anyway
+    read = {"the": 2 + bool(before), "<end>": 1}
+    assert dict(zip(names, windows.unscored.values(), strict=True)) == read
