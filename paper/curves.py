@@ -26,7 +26,7 @@ from rbplib.measuring import measured
 from rbplib.table import asked
 
 NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
-SHARED = "totals S source family corpus definition models".split()  # with a Loss
+SHARED = "totals S source family corpus definition models precision digest".split()  # with a Loss
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Curve:
     source: np.ndarray | None = None
     definition: str = "greater+ties"
     repeats: "Curve | None" = None
+    precision: str = ""
+    digest: str | None = None
 
     @property
     def scored_tokens(self):

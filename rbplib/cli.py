@@ -597,6 +597,7 @@ def predict(size, tokens, n_bootstrap, form, **options):
         # a record for each size; RBP is the exponential of less the loss
         for i, S in enumerate(size):
             record = about | {"S": round(S), "beyond": jsonable(ahead.horizon[i])}
+            record["below"] = jsonable(ahead.below[i])
             shown = {"rbp": -1, "loss": 0} if loss.hits else {"loss": 0}
             for name, times in shown.items():
                 value, ends = ahead.told(i, times)
@@ -604,6 +605,8 @@ def predict(size, tokens, n_bootstrap, form, **options):
             records.append(record)
     if max(record["beyond"] for record in records) > FAR:
         complain(f"more than {FAR:g} decade beyond the largest model: do not lean on that.")
+    if max(record["below"] for record in records) > FAR:
+        complain(f"more than {FAR:g} decade below the smallest model: do not lean on that.")
     tell(records, form, FORECASTS)
 
 
@@ -641,7 +644,7 @@ def compare_families(S, n_bootstrap, form, **options):
         record = {"a": a.family, "b": b.family, "corpus": a.corpus, "k": a.k}
         record |= {"b_corpus": b.corpus} if tables else {}
         record |= {"S": round(comparison.S), **ratio_columns(comparison)}
-        for name in ("as_good", "beyond"):
+        for name in ("as_good", "beyond", "outside"):
             record[name] = jsonable(getattr(comparison, name))
         record["paired"] = comparison.paired
         # the same along the tokens of training, where they grow

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from rbplib.bootstrap import line, percentile_interval
+from rbplib.estimators import ESTIMATORS
 from rbplib.families import InputError, complain
-from rbplib.forecasting import sizes_given, widening
+from rbplib.forecasting import sizes_given
 from rbplib.law import fit
-from rbplib.losses import check_models, check_resamples
-from rbplib.noise import training_quantile
+from rbplib.losses import check_loss, check_models, check_resamples
+from rbplib.noise import scatter, training_quantile
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Comparison:
         ratio: as_good over S.
         intervals: {"text" | "models": (low, high)} of the ratio.
         paired: whether both families were scored on the same sources, and drawn together.
-        beyond: decades of as_good outside the sizes measured; 0 inside them.
+        beyond: decades of as_good outside the sizes measured; 0 inside them. outside: the same,
+            below 0 where it lies below the smallest of them.
     """
 
     S: float
@@ -37,6 +39,7 @@ class Comparison:
     intervals: dict
     paired: bool
     beyond: float
+    outside: float
 
 
 def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
@@ -61,9 +64,11 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
             above 0.
     Cost: two matrix products, as of two fits.
     """
+    for loss in (a, b):
+        check_loss(loss, "a comparison")
     if (a.hits, a.k) != (b.hits, b.k):
         raise InputError(f"{a.name} is not compared with {b.name}: choose one k, or one loss.")
-    check_resamples(n_bootstrap)
+    check_resamples(n_bootstrap, seed)
     if a.precision and b.precision and a.precision != b.precision:
         complain(
             f"{a.family} was measured in {a.precision}, {b.family} in {b.precision}: half "
@@ -95,7 +100,8 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
         below = np.log10(b.S.min() / as_good)
     intervals = {"text": tuple(text), "models": tuple(models)}
     beyond = float(np.max([above, below, 0.0]))
-    return Comparison(S, float(as_good), float(ratio), intervals, paired, beyond)
+    outside = -beyond if below > 0 else beyond
+    return Comparison(S, float(as_good), float(ratio), intervals, paired, beyond, outside)
 
 
 def exponent_difference(first, second, n_bootstrap=10_000, seed=42):
@@ -119,7 +125,7 @@ def exponent_difference(first, second, n_bootstrap=10_000, seed=42):
     Cost: two matrix products, as of two fits.
     """
     nothing = np.nan, np.nan
-    if len(np.unique(first.S)) < 3 or first.equal or second.equal:
+    if first.n_sizes < 3 or first.equal or second.equal:
         return np.nan, nothing
     # weights whose sum with y is the exponent
     x = np.log(first.S) - np.log(first.S).mean()
@@ -132,11 +138,23 @@ def exponent_difference(first, second, n_bootstrap=10_000, seed=42):
 
 
 def same_sources(a, b):
-    """Whether both losses are of the same sources, in one order."""
+    """Whether both losses are of the same sources, in one order: of one text by its digest, or, of
+    numbers that tell none, out of as much of each. What has one name and is not is said."""
+    if a.se is not None or b.se is not None or a.n_documents < 2:
+        return False
     mine, its = (
         loss.labels or (loss.corpus, loss.units.tolist(), loss.used.tolist()) for loss in (a, b)
     )
-    return mine == its and a.se is None and b.se is None and a.n_documents > 1
+    digests = a.digest, b.digest
+    same = mine == its and a.totals.tolist() == b.totals.tolist()
+    if None not in digests:
+        same = mine == its and a.digest == b.digest
+    if not same and (mine == its or (a.corpus == b.corpus and None not in digests)):
+        complain(
+            f"{a.family} and {b.family} are not of one text, though {a.corpus or 'it'} has one "
+            "name: their sources are drawn apart. Measure both on one text."
+        )
+    return same
 
 
 def log_ratio(y_a, y_b, a, b, S):
@@ -155,17 +173,24 @@ def log_ratio(y_a, y_b, a, b, S):
 def half_width_of_models(a, b, S, as_good):
     """Half an interval of the log ratio, by how the models scatter about both lines.
 
-    The height of each line where they are as good is uncertain (`widening`), and the slope of b
-    turns heights into sizes. Student's t has the degrees of freedom of the shorter ladder. NaN
+    The height of each line where they are as good is uncertain (`noise.scatter`), and the slope of
+    b turns heights into sizes. Student's t has the degrees of freedom of both (Satterthwaite). NaN
     where that slope is not told from 0: then no size, or every size, may do.
     """
     laws = [fit(loss, n_bootstrap=0) for loss in (a, b)]
     low, _ = laws[1].intervals["models"]["alpha"]
     if not low > 0:
         return np.nan
-    variance = 0.0
-    for law, size in zip(laws, (S, as_good), strict=True):
-        variance += law.residual_sd**2 * (widening(law, size) ** 2 - 1)
-    spare = min(law.spare for law in laws)
-    times = training_quantile(spare)
-    return times * np.sqrt(variance.item()) / laws[1].alpha
+    variances, free = [], []
+    for loss, law, size in zip((a, b), laws, (S, as_good), strict=True):
+        kind, x = ESTIMATORS[law.estimator], np.log(loss.S)
+        residuals = law.y - law.fitted
+        covariance, df = scatter(kind.design(x, None), np.ones(len(x)), residuals, loss.sizes)
+        (ahead,) = kind.design(np.log([size]), None)
+        variances.append(ahead @ covariance @ ahead)
+        free.append(df)
+    variances, variance = np.array(variances), sum(variances)
+    if not variance > 0:
+        return variance
+    df = variance**2 / np.sum(variances**2 / free)
+    return training_quantile(df) * np.sqrt(variance) / laws[1].alpha

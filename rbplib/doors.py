@@ -49,6 +49,7 @@ from rbplib.families import (
     yaml_files,
 )
 from rbplib.losses import Loss, check_models, measured_tables, minus_log
+from rbplib.noise import size_numbers
 from rbplib.sheets import (
     QUANTITIES,
     as_meant,
@@ -342,10 +343,12 @@ def family_losses(part, quantity, total, error, seeded, name):
     sizes, tokens, models = zip(*of_all.columns, strict=True)
     if len(set(models)) < len(models):
         models = [f"{model} on {D:g} tokens" for _, D, model in of_all.columns]
-    if len(set(sizes)) < 3:
-        raise FewSizes(
-            f"{family} has {len(set(sizes))} model size(s) on {name}: a fit needs three."
-        )
+    there = size_numbers(np.array(sizes)).max() + 1
+    if there < 3:
+        close = " that differ by more than 5%" if there < len(set(sizes)) else ""
+        raise FewSizes(f"{family} has {there} model size(s){close} on {name}: a fit needs three.")
+    if quantity in ("hits", "accuracy"):
+        check_rising(wide[quantity], family, name)
 
     losses = []
     for k, rows_of_k in wide.groupby(level="k"):
@@ -377,6 +380,18 @@ def family_losses(part, quantity, total, error, seeded, name):
         check_models(loss)
         losses.append(replace(loss, repeats=loss) if seeded else loss)
     return losses
+
+
+def check_rising(sums, family, name):
+    """InputError where fewer are among the first k of a larger k; sums: a row of each k, source."""
+    steps = sums.groupby(level="source").diff()
+    falls = np.argwhere((steps < 0).to_numpy())
+    if len(falls):
+        (k, _), (*_, model) = sums.index[falls[0, 0]], sums.columns[falls[0, 1]]
+        raise InputError(
+            f"in {name} {model!r} of {family} has fewer hits at k = {k:g} than at a smaller k: "
+            "what is among the first few is among more; check k and the hits."
+        )
 
 
 def tell_columns(rows, frame, quantity, total, error, name):

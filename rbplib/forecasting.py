@@ -15,8 +15,8 @@ from rbplib.bootstrap import ENDS
 from rbplib.estimators import ESTIMATORS
 from rbplib.families import InputError, as_number
 from rbplib.law import fit
-from rbplib.losses import check_resamples
-from rbplib.noise import training_quantile
+from rbplib.losses import check_loss, check_resamples
+from rbplib.noise import means_of_sizes, training_quantile
 
 FORMS = {"line": "least_squares", "floor": "irreducible", "quadratic": "quadratic"}
 FAR = 1.0  # decades beyond the largest model; few ladders reach further with models left out
@@ -60,6 +60,16 @@ class Forecast:
         tokens = np.log10(self.D / part.D.max())
         return np.maximum(sizes, tokens)
 
+    @property
+    def below(self):
+        """Decades below the smallest size, or amount of tokens, that was fitted; 0 from it up:
+        float64 (H,)."""
+        part = next(iter(self.laws.values()))
+        below = np.log10(part.S.min() / self.S)
+        if self.D is not None:
+            below = np.maximum(below, np.log10(part.D.min() / self.D))
+        return np.maximum(below, 0.0)
+
     def told(self, i, times=0):
         """(value, [low, high]) at size i: of the loss in nats, or of exp(times loss), a share."""
         values = np.array([self.loss[i], *self.interval[:, i]])
@@ -101,7 +111,8 @@ def forecast(loss, S, n_bootstrap=0, seed=42):
             1 to 99 resamples.
     Cost: three fits, and a line through each resample.
     """
-    check_resamples(n_bootstrap)
+    check_loss(loss, "a forecast")
+    check_resamples(n_bootstrap, seed)
     S, part = sizes_given(S), one_a_size(loss)
     laws = {}
     for name, estimator in FORMS.items() if len(part.S) else ():
@@ -140,16 +151,19 @@ def forecast(loss, S, n_bootstrap=0, seed=42):
 
 
 def one_a_size(loss):
-    """The models of a Loss that have a value, those of one size as one, of their mean sums.
+    """The models of a Loss that have a value, those of one size (within 5%) as one, of their mean
+    sums.
 
     Several trainings of a size are no several sizes; they become the repeats.
     """
     loss = loss.defined()
-    sizes, first, which, times = np.unique(loss.S, True, True, True)  # places, inverse, counts
-    if len(sizes) == len(loss.S):
+    if loss.n_sizes == len(loss.S):
         return loss
-    sums = loss.sums @ (np.eye(len(sizes)) / times)[which]
-    return replace(loss.keep(first), sums=sums, repeats=loss.repeats or loss)
+    mean = means_of_sizes(loss.sizes)
+    _, first = np.unique(loss.sizes, return_index=True)
+    away = mean @ np.log(loss.S / loss.S[first][loss.sizes])  # 0 where sizes are the same
+    S = loss.S[first] * np.exp(away)
+    return replace(loss.keep(first), sums=loss.sums @ mean.T, S=S, repeats=loss.repeats or loss)
 
 
 def widening(law, S):

@@ -154,8 +154,8 @@ class Law:
 
     @property
     def spare(self):
-        """Models more than parameters."""
-        return len(self.used) - len(self.parameters)
+        """Sizes more than parameters; models within 5% are of one size."""
+        return self.loss.keep(np.array(self.used, int)).n_sizes - len(self.parameters)
 
     @property
     def r2(self):
@@ -355,19 +355,26 @@ def fit(
     Cost: one matrix product (B, U) by (U, M); the resamples of a corpus are drawn once.
     """
     kind = ESTIMATORS[check_choice(estimator, tuple(ESTIMATORS), "estimator")]
+    check_resamples(n_bootstrap, seed)
     if not S is hits is totals is None:
         loss = number_rows(S, loss, hits, totals)
+    elif loss is None:
+        raise InputError("nothing to fit: give a Loss, a table of numbers, or S= and loss=.")
     if not isinstance(loss, Loss):
         loss, *others = table_losses(loss)
         if others:
             raise InputError("this table has several laws: fit each of table_losses(table).")
     check_models(loss, 1)
-    check_resamples(n_bootstrap)
+    if estimator == "binomial" and not loss.hits:
+        raise InputError(
+            f"{loss.name or 'this loss'} of {loss.family or 'a family'} counts nothing, which "
+            "'binomial' needs: choose least_squares."
+        )
     # Maximum likelihood uses a model without a single miss, or hit; logarithms cannot.
     used = np.flatnonzero(np.isfinite(loss.y) | (estimator == "binomial"))
     part = loss.keep(used)
     x, y, names = np.log(part.S), part.y, kind.parameters
-    enough = len(np.unique(x)) >= max(3, len(names)) and not loss.equal
+    enough = part.n_sizes >= max(3, len(names)) and not loss.equal
     # The law, and that of each resample.
     params = np.full(len(names), np.nan)
     centre = x.mean() if len(x) else 0.0
@@ -387,7 +394,7 @@ def fit(
     residuals = y - fitted
     jacobian = kind.jacobian(params, x, centre)
     weights = kind.weights(params, x)
-    residual_sd, models = noise.student_interval(jacobian, weights, residuals)
+    residual_sd, models = noise.student_interval(jacobian, weights, residuals, part.sizes)
     trainings = noise.training_interval(part, jacobian, drawn_params)
     variance, by_sources, by_trainings = noise.lack_of_fit(part, jacobian, residuals, drawn_y)
     trainings = params + SIDES * trainings
@@ -517,9 +524,11 @@ def exponent_ratio(first, second):
     ratio = second.alpha / first.alpha
     if first.models != second.models or first.spare < 2:
         return ratio, (np.nan, np.nan)
-    residuals, spare = np.array([law.y - law.fitted for law in (first, second)]), first.spare
-    t = noise.training_quantile(spare)
-    x = np.log(first.S)
+    # sizes are the replicates, as those of an interval of other sizes
+    mean = noise.means_of_sizes(noise.size_numbers(first.S))
+    residuals = np.array([law.y - law.fitted for law in (first, second)]) @ mean.T
+    t, x = noise.training_quantile(first.spare), mean @ np.log(first.S)
+    spare = first.spare
     size_spread = ((x - x.mean()) ** 2).sum()
     half = t**2 * residuals @ residuals.T / spare / size_spread
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from rbplib.bootstrap import MIN_DOCUMENTS, MIN_RESAMPLES, resampled_sums, sum_by_source
 from rbplib.families import InputError, load_family, telling
+from rbplib.noise import size_numbers
 from rbplib.table import asked, by_size, family_tables, tables_here
 
 
@@ -63,11 +64,12 @@ class Loss:
         repeats: the same loss of models several of which have one size, from other seeds.
         se: float64 (M,), standard errors in nats, independent, of losses without documents.
         precision: of the weights, as "float32"; empty where it is not known.
+        digest: SHA-256 of the text, where known: losses of two families are paired by it.
     """
 
-    sums: np.ndarray
-    totals: np.ndarray
-    S: np.ndarray
+    sums: np.ndarray = None
+    totals: np.ndarray = None
+    S: np.ndarray = None
     hits: bool = True
     k: int | None = None
     name: str = ""
@@ -81,8 +83,13 @@ class Loss:
     se: np.ndarray | None = None
     D: np.ndarray | None = None
     precision: str = ""
+    digest: str | None = None
 
     def __post_init__(self):
+        if self.sums is None or self.totals is None or self.S is None:
+            raise InputError(
+                "a Loss is made of sums (D, M), totals (D,) and sizes S (M,): give them."
+            )
         # arrays that fit together
         with telling("sums (D, M), totals (D,), S and models (M,) of a Loss do not fit together"):
             sums, arrays = np.atleast_2d(self.sums), vars(self)
@@ -95,11 +102,13 @@ class Loss:
             # sizes and hits that can be; means of hits are rounded
             counted = (sums >= 0) & (sums <= self.totals[:, None] + 1e-6)
             sized = (self.S > 0) & (self.S < np.inf)
+            if self.D is not None:
+                sized &= (self.D > 0) & (self.D < np.inf)
             wrong = names[~sized | self.hits & ~counted.all(0)]
         if wrong.size:
             raise InputError(
                 f"model '{wrong[0]}' of {self.corpus or 'a Loss'} cannot be: "
-                "a size is above 0 and finite, hits are from 0 to their total, "
+                "a size, and D, is above 0 and finite, hits are from 0 to their total, "
                 "and an accuracy is at most 1."
             )
 
@@ -132,6 +141,22 @@ class Loss:
         """Whether all models with a value have the same one, which says nothing of size."""
         y = self.y[np.isfinite(self.y)]
         return len(y) > 1 and bool(np.ptp(y) < 1e-12)
+
+    @cached_property
+    def sizes(self):
+        """Number of each model's size, int (M,); sizes within 5% are one, see
+        `noise.size_numbers`."""
+        return size_numbers(self.S)
+
+    @property
+    def n_sizes(self):
+        """Sizes that differ by more than 5%: what a law is fitted to."""
+        return int(self.sizes.max(initial=-1)) + 1
+
+    @property
+    def one_piece(self):
+        """Whether the text is one total, of which no choice can be drawn."""
+        return len(self.totals) == 1 and self.se is None
 
     @property
     def misses(self):
@@ -188,7 +213,7 @@ class Loss:
 
     def along_tokens(self):
         """The same loss with tokens of training in place of sizes; None without three amounts."""
-        if self.D is None or len(np.unique(self.D)) < 3:
+        if self.D is None or size_numbers(self.D).max(initial=-1) < 2:
             return None
         return replace(self, S=self.D)
 
@@ -236,20 +261,37 @@ class Loss:
 
 def check_models(loss, sizes=3):
     """InputError for fewer than so many sizes, or a model that is there twice."""
-    there, text = len(np.unique(loss.S)), loss.corpus or "one text"
+    there, text = loss.n_sizes, loss.corpus or "one text"
     if there < sizes:
+        close = " that differ by more than 5%" if there < len(np.unique(loss.S)) else ""
         raise InputError(
-            f"{loss.family or 'a Loss'} has {there} model size(s) on {text}: a fit needs three."
+            f"{loss.family or 'a Loss'} has {there} model size(s){close} on {text}: "
+            "a fit needs three."
         )
     for name in loss.models:
         if loss.models.count(name) > 1:
             raise InputError(f"the model {name!r} is there twice on {text}: name it once.")
 
 
-def check_resamples(number):
-    """InputError for so few resamples that they have no ends of an interval, but for 0."""
-    if number and not MIN_RESAMPLES <= number <= 1_000_000:
-        raise InputError(f"resamples cannot be {number}: give {MIN_RESAMPLES} to 1000000, or 0.")
+def check_resamples(number, seed=0):
+    """InputError for so few resamples that they have no ends of an interval, but for 0; for a seed
+    that is no whole number."""
+    for name, value in {"resamples": number, "a seed": seed}.items():
+        whole = isinstance(value, (int, np.integer)) and value >= 0
+        if not whole or (name == "resamples" and value and not MIN_RESAMPLES <= value <= 1_000_000):
+            rule = "a whole number from 0 up"
+            if name == "resamples":
+                rule = f"{MIN_RESAMPLES} to 1000000, or 0"
+            raise InputError(f"{name} cannot be {value!r}: give {rule}.")
+
+
+def check_loss(loss, what):
+    """InputError unless it is a Loss."""
+    if not isinstance(loss, Loss):
+        raise InputError(
+            f"{what} takes a Loss, and got {type(loss).__name__}: make one by rbp_loss, "
+            "cross_entropy or table_losses."
+        )
 
 
 def measured_tables(family, corpus, protocol="paper", results=None, partial=False, counts=True):
@@ -279,6 +321,7 @@ def measured_on(tables):
         "S": np.array([float(table.record["nonembedding_params"]) for table in tables]),
         "source": tables[0].source,
         "precision": precision_of(tables),
+        "digest": tables[0].record.get("corpus_digest"),
     }
 
 

@@ -9,54 +9,105 @@ import numpy as np
 
 from rbplib.bootstrap import ENDS, LEVEL
 
+NEAR = 1.05  # sizes within this factor are one: of no other size does their scatter tell
 SINGULAR = 1e-10  # smallest over largest variance below which the sources tell nothing
 
 
-def student_interval(jacobian, weights, residuals):
-    """(residual sd, half-widths (P,)) by Student's t on the scatter of the models.
+def size_numbers(S):
+    """Number of each model's size, smallest 0, int (M,): sizes within 5% of the smallest of them
+    are one.
 
-    NaN with no model to spare, or where the parameters cannot be told apart.
+    >>> size_numbers(np.array([2e6, 1e6, 1.04e6, 1e6])).tolist()
+    [1, 0, 0, 0]
+    """
+    numbers, number, smallest = np.zeros(len(S), int), -1, 0.0
+    for i in np.argsort(S, kind="stable"):
+        if S[i] > NEAR * smallest:
+            number, smallest = number + 1, S[i]
+        numbers[i] = number
+    return numbers
+
+
+def means_of_sizes(numbers):
+    """What takes values of models (M,) to their means over sizes (G,), float64 (G, M)."""
+    member = numbers == np.arange(numbers.max(initial=-1) + 1)[:, None]
+    return member / np.maximum(member.sum(axis=1, keepdims=True), 1)
+
+
+def student_interval(jacobian, weights, residuals, numbers):
+    """(residual sd, half-widths (P,)) by Student's t on the scatter of the sizes, see `scatter`.
+
+    NaN with no size to spare, or where the parameters cannot be told apart.
+    """
+    covariance, free = scatter(jacobian, weights, residuals, numbers)
+    if not free:
+        return np.nan, np.full(jacobian.shape[1], np.nan)
+    half = training_quantile(free) * np.sqrt(np.diag(covariance))
+    squares = residuals[np.isfinite(residuals)] ** 2
+    return float(np.sqrt(squares.sum() / (len(squares) - jacobian.shape[1]))), half
+
+
+def scatter(jacobian, weights, residuals, numbers):
+    """(covariance (P, P) of the parameters over other sizes, its degrees of freedom); df 0 without
+    any.
+
+    Sizes are the replicates: models of one size (`numbers`, see `size_numbers`) miss the law
+    together, so their mean is one observation. The means have one variance, whatever they are means
+    of, and where some sizes have more models than others it has fewer degrees of freedom
+    (Satterthwaite).
     """
     known = np.isfinite(residuals)
-    spare = known.sum() - jacobian.shape[1]
-    nothing = np.nan, np.full(jacobian.shape[1], np.nan)
+    nothing = np.full((jacobian.shape[1],) * 2, np.nan), 0
+    jacobian, weights, residuals = jacobian[known], weights[known], residuals[known]
+    sizes = np.unique(numbers[known], return_inverse=True)[1]
+    spare = sizes.max(initial=-1) + 1 - jacobian.shape[1]
     if spare < 1:  # as without a law, of which no residual is known
         return nothing
-    # What the models tell of the parameters.
-    weights = weights[known]
-    spread = unit_variances(jacobian[known], weights)
-    if np.isnan(spread).any():
+    inverse = inverse_gram(jacobian, weights)
+    if np.isnan(inverse).any():
         return nothing
-    # Their variance, in that of the scatter.
-    squares = residuals[known] ** 2
-    variance = spread * (weights * squares).sum() / spare
-    half = training_quantile(spare) * np.sqrt(variance)
-    return float(np.sqrt(squares.sum() / spare)), half
+    squares = weights * residuals**2
+    if len(residuals) == sizes.max() + 1:
+        return inverse * squares.sum() / spare, spare
+    # how the parameters move with the mean of each size, and what is left of it
+    mean = means_of_sizes(sizes)
+    moved = inverse @ ((mean > 0) @ (weights[:, None] * jacobian)).T
+    left = np.eye(len(mean)) - (mean @ jacobian) @ moved
+    # means of one variance, up to the weights
+    root = np.sqrt(mean @ weights)
+    left = root[:, None] * left / root
+    form = left @ left.T
+    variance = np.sum((root * (mean @ residuals)) ** 2) / np.trace(form)
+    moved = moved / root
+    return variance * moved @ moved.T, np.trace(form) ** 2 / np.sum(form**2)
 
 
-def unit_variances(jacobian, weights):
-    """Variances (P,) of the parameters of a weighted fit, in that of one residual; NaN where they
-    cannot be told apart."""
+def inverse_gram(jacobian, weights):
+    """Covariance (P, P) of the parameters of a weighted fit, in the variance of one residual; NaN
+    where they cannot be told apart."""
     gram = jacobian.T @ (weights[:, None] * jacobian)
     if np.linalg.matrix_rank(gram) < len(gram):
-        return np.full(len(gram), np.nan)
-    return np.diag(np.linalg.inv(gram))
+        return np.full(gram.shape, np.nan)
+    return np.linalg.inv(gram)
 
 
 def training_interval(part, jacobian, drawn):
-    """Half-widths (P,) over sources and trainings, two independent noises.
+    """Half-widths (P,) over sources and trainings, two independent noises; of a text in one piece,
+    over trainings alone.
 
     drawn: parameters of resamples (B, P), or None. NaN where no size was trained twice.
     """
     variance, shared, df = part.training_variance
     nothing = np.full(jacobian.shape[1], np.nan)
-    if drawn is None or not df:
+    if not df or (drawn is None and not part.one_piece):
         return nothing
     # The scatter of trainings, measured on this text, holds a part of its noise.
-    spread = unit_variances(jacobian, np.ones(len(jacobian)))
+    spread = np.diag(inverse_gram(jacobian, np.ones(len(jacobian))))
+    trainings = variance * spread
+    if drawn is None:
+        return training_quantile(df) * np.sqrt(trainings)
     text = np.nanvar(drawn, axis=0, ddof=1)
     text = np.maximum(text - shared * spread, 0)
-    trainings = variance * spread
     if not (text + trainings > 0).all():
         return nothing
     text_df = part.n_sources - 1
@@ -78,11 +129,21 @@ def half_width(text, text_df, trainings, df, seeds):
 
 
 def own_seeds(part, df):
-    """Trainings of one size, of which the models are themselves one; 1 where they are not."""
-    repeats = part.repeats
-    if not (repeats.sums == part.sums[:, :1]).all(axis=0).any():
+    """Trainings of one size, of which the models are themselves one; 1 where they are not, or where
+    all of them are fitted: a mean says nothing of the scatter about it."""
+    if several(part) or not among_repeats(part):
         return 1
-    return 1 + df / len(np.unique(repeats.S))
+    return 1 + df / len(np.unique(part.repeats.S))
+
+
+def several(part):
+    """Whether a size is there more than once."""
+    return len(np.unique(part.S)) < len(part.S)
+
+
+def among_repeats(part):
+    """Whether the models are themselves trainings of the repeats."""
+    return bool((part.repeats.sums == part.sums[:, :1]).all(axis=0).any())
 
 
 def exceeding(f, count, text, text_df, trainings, df, seeds=1):
@@ -135,40 +196,47 @@ def lack_of_fit(part, jacobian, residuals, drawn):
 
     known = np.isfinite(residuals)
     spare = int(known.sum()) - jacobian.shape[1]
+    variance, shared, df = part.training_variance
     nothing = np.nan, np.nan, np.nan
-    if drawn is None or spare < 1:
+    if spare < 1 or (drawn is None and not (part.one_piece and df)):
         return nothing
-    whole = drawn[np.isfinite(drawn).all(axis=1)][:, known]
-    if len(whole) < 0.5 * len(drawn):
-        return nothing
-    # The covariance that the choice of sources gives the models, and what of it is off the law.
     jacobian = jacobian[known]
     residuals = residuals[known]
-    covariance = np.cov(whole, rowvar=False)
-    identity = np.eye(len(residuals))
-    aside = identity - jacobian @ np.linalg.pinv(jacobian)
-    noise = max(float(np.trace(aside @ covariance)) / spare, 0.0)
+    covariance, noise, p = np.zeros((len(residuals),) * 2), np.nan, np.nan
+    n = max(part.n_sources, 2)
+    if drawn is not None:
+        whole = drawn[np.isfinite(drawn).all(axis=1)][:, known]
+        if len(whole) < 0.5 * len(drawn):
+            return nothing
+        # The covariance that the choice of sources gives the models, and what of it is off the law.
+        covariance = np.cov(whole, rowvar=False)
+        aside = np.eye(len(residuals)) - jacobian @ np.linalg.pinv(jacobian)
+        noise = max(float(np.trace(aside @ covariance)) / spare, 0.0)
     # Hotelling's test against it.
-    n = part.n_sources
-    p = np.nan
-    if n > spare:
+    if n > spare and drawn is not None:
         squares = generalised_squares(jacobian, residuals, covariance)
         f = squares * (n - spare) / (spare * (n - 1))
         p = float(fdtrc(spare, n - spare, f))
-    variance, shared, df = part.training_variance
     if not df:
         return noise, p, np.nan
     # With trainings, whose scatter was measured on this text and holds a part of its noise.
-    text = max(noise - shared, 0.0)
-    share = text / noise if noise else 0.0
-    if own_seeds(part, df) > 1:
+    text = max(np.nan_to_num(noise) - shared, 0.0)
+    share = text / noise if noise > 0 else 0.0
+    each = variance * np.ones(len(residuals))
+    if among_repeats(part):
         # Means of all trainings of a size, which say nothing of the scatter between those.
         means, count = trained_together(part)
         residuals = residuals + (means - part.y)[known]
         each = variance / count[known]
-    else:
-        each = variance * np.ones(len(residuals))
-    both = covariance * share + each * identity
+    if several(part):
+        # One mean a size, however many models it is of.
+        one = means_of_sizes(np.unique(part.S[known], return_inverse=True)[1])
+        residuals, jacobian, each = one @ residuals, one @ jacobian, one @ each
+        covariance = one @ covariance @ one.T
+        spare = len(residuals) - jacobian.shape[1]
+        if spare < 1:
+            return noise, p, np.nan
+    both = covariance * share + np.diag(each)
     f = generalised_squares(jacobian, residuals, both) / spare
     trained = exceeding(f, spare, text, n - 1, each.mean(), df)
     return noise, p, float(trained)

@@ -39,6 +39,16 @@ def planted_curve(
     return Curve("planted", "synthetic", names, S, 4096, ks, hits, totals, nll)
 
 
+def seeded_loss(rng, seeds, sizes=6, between=0.02, within=0.02, S=(1e6, 1e9), level=1.0):
+    """Nats whose log is level - 0.1 log S, and a draw for each size and each of its seeds, on a
+    text in one piece; seeds: a number, or one a size."""
+    S = np.repeat(np.geomspace(*S, sizes), seeds)
+    y = level - 0.1 * np.log(S) + np.repeat(rng.normal(0, between, sizes), seeds)
+    y += rng.normal(0, within, len(S))
+    loss = Loss(sums=np.exp(y)[None], totals=[1], S=S, hits=False)
+    return replace(loss, repeats=loss)
+
+
 def planted_loss(y, source_sd, again=3):
     """A Loss whose log is y (M,) plus one draw of training noise a model and one of text a source.
 

@@ -219,7 +219,7 @@ const rbpTable = (function () {
     }
 
     // the points of each law
-    const out = new Set(bad.map(whose)), laws = new Map(), families = new Map(), sizes = new Map();
+    const out = new Set(bad.map(whose)), laws = new Map(), families = new Map(), sizes = new Map(), counts = [];
     for (const i of rows) {
       if (out.has(whose(i))) continue;
       const family = has("family") ? columns.family[i] : undefined, k = has("k") ? values.k[i] : 1;
@@ -234,12 +234,17 @@ const rbpTable = (function () {
       const places = families.get(family) || families.set(family, new Map()).get(family);
       if (!places.has(place)) places.set(place, []);
       places.get(place).push(JSON.stringify([k, source, of]));
+      if (share) counts.push({ of: JSON.stringify([place, source]), model: name(i), k, sum: y[i] });
       point.sum += y[i];
       point.of += of;
     }
     for (const [family = "The table", places] of families)
       if (new Set([...places.values()].map((parts) => parts.sort().join())).size > 1)
         throw Error(`${family}: each model needs a row at every k and source, out of the same ${total || "text"}.`);
+    // what is among the first few is among more
+    counts.sort((a, b) => (a.of < b.of ? -1 : a.of > b.of ? 1 : a.k - b.k));
+    const falls = counts.find((row, i) => i && row.of === counts[i - 1].of && row.sum < counts[i - 1].sum);
+    if (falls) throw Error(`The model ${falls.model} has fewer hits at k = ${falls.k} than at a smaller k: check k and the hits.`);
     const few = [];
     for (const [law, models] of laws) {
       const all = [...models.values()].sort((a, b) => a.S - b.S);
@@ -248,13 +253,24 @@ const rbpTable = (function () {
         if (share) Object.assign(point, { hits: point.sum, misses: point.of - point.sum });
       }
       laws.set(law, all);
-      if (new Set(all.map((point) => point.S)).size < 3) few.push(law);
+      if (sizesOf(all).length < 3) few.push(law);
     }
     for (const law of few) laws.delete(law);
-    if (!laws.size) throw Error(`${few[0] || "The table"}: a line needs three sizes.`);
+    if (!laws.size) throw Error(`${few[0] || "The table"}: a line needs three sizes that differ by more than 5%.`);
     if (few.length) told.push(`Left out, for a line needs three sizes: ${few.slice(0, MOST_TOLD).join(", ")}.`);
     if (what === "bpb" || what === "bpc") told.push(`The exponent is that of the loss; its level is in nats by ${OUT_OF[what]}.`);
     return { laws, told };
+  }
+
+  // places of points, smallest first, in groups of one size: within 5% of the smallest of them
+  function sizesOf(all) {
+    const groups = [];
+    all.forEach(({ S }, i) => {
+      const last = groups[groups.length - 1];
+      if (last && S <= 1.05 * all[last[0]].S) last.push(i);
+      else groups.push([i]);
+    });
+    return groups;
   }
 
   // the incomplete beta function by its continued fraction, and Student's t from it
@@ -310,18 +326,35 @@ const rbpTable = (function () {
     const n = x.length, mean = (values) => values.reduce((s, v) => s + v, 0) / n;
     // as `rbp fit` has it: a status, and here no law
     if (n > 1 && most(y) - least(y) < 1e-12) return { n, alpha: NaN, status: "equal losses" };
-    if (new Set(x).size < 3) return { n, alpha: NaN, status: "too few models" };
+    const groups = sizesOf(used);
+    if (groups.length < 3) return { n, alpha: NaN, status: "too few models" };
     const mx = mean(x), my = mean(y), dot = (a, b) => a.reduce((s, v, i) => s + v * b[i], 0);
     const dx = x.map((v) => v - mx), dy = y.map((v) => v - my), spread = dot(dx, dx);
     const slope = dot(dx, dy) / spread, rest = dy.map((v, i) => v - slope * dx[i]);
-    const sd = Math.sqrt(dot(rest, rest) / (n - 2)), t = n > 2 ? quantile(n - 2) : NaN;
-    const half = (t * sd) / Math.sqrt(spread), log_c = my - slope * mx;
+    // sizes are the replicates: how height and tilt move with the mean of each, and what is left of it
+    const sum = (values, of) => of.reduce((s, i) => s + values[i], 0), over = (values, of) => sum(values, of) / of.length;
+    const height = groups.map((of) => of.length / n), tilt = groups.map((of) => sum(dx, of) / spread);
+    const sized = groups.map((of) => over(rest, of));
+    let trace = groups.length - 2, free = trace;
+    if (groups.length < n && groups.length < 300) {
+      const left = groups.map((of, g) => groups.map((_, j) => (g === j) - height[j] - over(dx, of) * tilt[j]));
+      const form = left.map((row) => left.map((other) => dot(row, other)));
+      trace = form.reduce((s, row, g) => s + row[g], 0);
+      free = trace ** 2 / form.reduce((s, row) => s + dot(row, row), 0);
+    }
+    const scatter = dot(sized, sized) / trace, t = quantile(free);
+    const half = t * Math.sqrt(scatter * dot(tilt, tilt)), log_c = my - slope * mx;
+    // a new model scatters as sizes do, and at least as trainings of one size
+    const within = y.map(() => 0);
+    for (const of of groups) for (const i of of) within[i] = y[i] - over(y, of);
+    const trainings = n > groups.length ? dot(within, within) / (n - groups.length) : 0;
     const law = { n, status: doubt(all, -slope), alpha: -slope, log_c, r2: 1 - dot(rest, rest) / dot(dy, dy), models: [-slope - half, -slope + half] };
     // what `rbp fit` doubts beside its status, as far as sizes tell it
     const holds0 = law.models[0] <= 0 && law.models[1] >= 0;
     law.caveats = [...(holds0 ? ["not told from 0"] : []), ...(holds0 || law.r2 < 0.5 ? ["no line"] : [])];
     if (!(size >= 1 && size <= LARGEST)) return law;
-    const at = Math.log(size), wide = t * sd * Math.sqrt(1 + 1 / n + (at - mx) ** 2 / spread);
+    const at = Math.log(size), lever = height.map((h, g) => h + (at - mx) * tilt[g]);
+    const wide = t * Math.sqrt(Math.max(scatter, trainings) + scatter * dot(lever, lever));
     const ends = [-wide, 0, wide].map((move) => Math.exp(log_c + slope * at + move));
     const beyond = Math.max(at - most(x), least(x) - at, 0) / Math.LN10;
     return { ...law, S: size, loss: ends[1], ci_loss: [ends[0], ends[2]], beyond };

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from planted import exact
 
-from rbplib import InputError, Loss, compare, table_losses
+from rbplib import InputError, Loss, compare, forecast, table_losses
 
 SIZES = np.geomspace(1e5, 1e8, 6)
 nats = partial(exact, S=SIZES)
@@ -106,3 +106,29 @@ def test_what_cannot_be_compared_is_one_sentence():
         compare(a, hits(np.random.default_rng(0), 1))
     with pytest.raises(InputError, match="size"):
         compare(a, a.keep([0, 1]))
+
+
+def test_one_text_is_told_by_its_digest_and_by_how_much_of_it_there_is(capsys):
+    rng = np.random.default_rng(3)
+    a, b = (
+        replace(hits(rng, 1), corpus="c", digest="1"),
+        replace(hits(rng, 3), corpus="c", digest="1"),
+    )
+    assert compare(a, b).paired and not capsys.readouterr().err
+    # another version of it, of as many documents
+    assert not compare(a, replace(b, digest="2")).paired
+    assert "not of one text, though c has one name" in capsys.readouterr().err
+    # without digests, other numbers of tokens
+    other = replace(b, totals=b.totals + 1, digest=None)
+    assert not compare(replace(a, digest=None), other).paired
+    # digests of texts cut into other tokens
+    assert compare(a, replace(other, digest="1")).paired
+
+
+def test_how_far_a_ratio_lies_outside_is_told_up_and_down():
+    a, b = (nats(1 - 0.1 * np.log(SIZES / times)) for times in (1, 100))
+    up, down = compare(a, b, n_bootstrap=0), compare(b, a, S=SIZES[0], n_bootstrap=0)
+    assert up.outside == up.beyond == pytest.approx(2) and down.outside == pytest.approx(-2)
+    assert compare(a, a, S=SIZES[2], n_bootstrap=0).outside == 0
+    ahead = forecast(a, [SIZES[0] / 10, SIZES[0], 10 * SIZES[-1]])
+    assert ahead.below == pytest.approx([1, 0, 0]) and ahead.horizon[2] == pytest.approx(1)

@@ -143,8 +143,40 @@ def test_plain_numbers_are_a_loss_in_order_of_size():
         ({"totals": None}, "hits= and totals="),
         ({"S": None}, "give S="),
         ({"loss": [3, 2, 1], "hits": None}, "S= and loss=,"),
+        (dict.fromkeys(WHOLE), "nothing to fit"),
+        ({"seed": 1.5}, "a seed cannot be 1.5"),
+        ({"seed": -1}, "a seed cannot be -1"),
+        ({"n_bootstrap": 99}, "resamples cannot be 99"),
+        ({"n_bootstrap": 1e4}, "resamples cannot be"),
     ],
 )
 def test_bad_plain_numbers_are_told(change, message):
     with pytest.raises(rbp.InputError, match=message):
         rbp.fit(**WHOLE | change)
+
+
+def test_what_is_no_loss_or_counts_nothing_is_told():
+    nats = rbp.fit([3, 2, 1], S=WHOLE["S"]).loss
+    for call, message in (
+        (lambda: rbp.Loss(), "give them"),
+        (lambda: rbp.forecast(None, 1e9), "a forecast takes a Loss"),
+        (lambda: rbp.joint_forecast([3, 2], 1e9, 1e9), "a forecast takes a Loss"),
+        (lambda: rbp.compare(nats, None), "a comparison takes a Loss"),
+        (lambda: rbp.fit(nats, "binomial"), "counts nothing"),
+        (lambda: rbp.forecast(nats, 1e9, seed="a"), "a seed"),
+        (lambda: rbp.Loss(sums=[[3, 2]], totals=9, S=[1, 2], D=[9, np.inf]), "'2' of a Loss"),
+    ):
+        with pytest.raises(rbp.InputError, match=message):
+            call()
+
+
+def test_hits_that_fall_with_k_are_told():
+    rows = {"model": list("abc") * 2, "S": WHOLE["S"] * 2, "k": [1] * 3 + [5] * 3, "tokens": 9}
+    for what, values in (
+        ("hits", [3, 4, 5, 3, 3, 6]),
+        ("accuracy", [0.3, 0.4, 0.5, 0.3, 0.3, 0.6]),
+    ):
+        with pytest.raises(rbp.InputError, match="'[bc]' of a family has fewer hits at k = 5"):
+            rbp.table_losses(
+                pd.DataFrame(rows | {what: values}).drop(columns="tokens" if what != "hits" else [])
+            )

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import planted_loss
+from planted import planted_loss, seeded_loss
 from scipy import stats
 
 import rbplib as rbp
@@ -93,3 +93,60 @@ def test_all_trainings_of_a_size_are_the_classical_test_against_pure_error(loss)
     # what pages say of it; of trainings among which the models are not, nothing is pooled
     assert law.pooled_sd == pytest.approx(np.sqrt(lack / 3), rel=1e-9)
     assert np.isnan(fit_law(loss, n_bootstrap=0).pooled_sd)
+
+
+def covers(interval, truth):
+    low, high = interval
+    return low < truth < high
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 5, 10])
+def test_seeds_are_no_sizes(seeds):
+    """Planted scatter between sizes and seeds: 95% intervals over other sizes hold the exponent,
+    and how many times the parameters another family needs; those over trainings, where sizes do not
+    scatter, too."""
+    rng, draws = np.random.default_rng(seeds), 240
+    held = np.zeros((draws, 3))
+    for row in held:
+        a, b = (seeded_loss(rng, seeds, n, level=y) for n, y in ((6, 1.0), (5, 1.1)))
+        row[0] = covers(rbp.fit(a, n_bootstrap=0).ci_models, 0.1)
+        row[1] = covers(rbp.compare(a, b, n_bootstrap=0).intervals["models"], np.e)
+        row[2] = covers(rbp.fit(seeded_loss(rng, seeds, 6, 0.0), n_bootstrap=0).ci_trainings, 0.1)
+    fit, compare, trainings = held.mean(axis=0)
+    assert 0.93 <= fit <= 0.97 and 0.93 <= compare <= 0.975
+    assert trainings == 0 if seeds == 1 else 0.93 <= trainings <= 0.97
+
+
+def test_sizes_with_unlike_numbers_of_seeds_have_fewer_degrees_of_freedom():
+    rng, draws, seeds = np.random.default_rng(0), 300, [5, 1, 1, 1, 1, 1]
+    laws = [rbp.fit(seeded_loss(rng, seeds, within=0.0), n_bootstrap=0) for _ in range(draws)]
+    assert 0.93 <= np.mean([covers(law.ci_models, 0.1) for law in laws]) <= 0.985
+
+
+def test_the_interval_over_sizes_is_that_of_the_means_of_statsmodels():
+    sm = pytest.importorskip("statsmodels.api")
+    loss = seeded_loss(np.random.default_rng(3), 4)
+    law, means = rbp.fit(loss, n_bootstrap=0), loss.y.reshape(6, 4).mean(axis=1)
+    theirs = sm.OLS(means, sm.add_constant(-np.log(loss.S[::4]))).fit().conf_int()[1]
+    assert law.ci_models == pytest.approx(theirs) and law.spare == 4
+    # and lack of fit against pure error, on a text in one piece, that of an analysis of variance
+    groups = loss.y.reshape(6, 4)
+    line = np.polyval(np.polyfit(np.log(loss.S[::4]), means, 1), np.log(loss.S[::4]))
+    f = 4 * np.sum((means - line) ** 2) / 4 / groups.var(axis=1, ddof=1).mean()
+    assert law.p["trainings"] == pytest.approx(stats.f.sf(f, 4, 18))
+
+
+def test_sizes_within_five_per_cent_are_one():
+    close = [1e6, 1e6 * (1 + 1e-8), 1.04e6]
+    with pytest.raises(rbp.InputError, match="differ by more than 5%"):
+        rbp.fit([3, 2.5, 2], S=close)
+    few = rbp.Loss(sums=[[3, 2.5, 2, 1]], totals=[1], S=[*close, 1e7], hits=False)
+    assert rbp.fit(few, n_bootstrap=0).status == "too few models"
+    with pytest.raises(rbp.InputError, match="three"):
+        rbp.forecast(few, 1e9)
+    # a fourth of three sizes spares one, and none for a bend
+    law = rbp.fit([3, 2.9, 2.5, 2], S=[1e6, 1.01e6, 1e7, 1e8])
+    assert law.spare == 1 and law.n_models == 4
+    assert np.isnan(rbp.fit(law.loss, "quadratic").residual_sd)
+    forecast = rbp.forecast(law.loss, 1e9)
+    assert forecast.laws["line"].S == pytest.approx([np.sqrt(1.01) * 1e6, 1e7, 1e8])

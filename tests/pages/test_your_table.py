@@ -101,7 +101,10 @@ def test_points_line_interval_and_forecast_are_those_of_rbp_fit(page, kind):
     assert circles == 7 and shown["n"] == 7
     if kind != "seeds":  # of which a forecast takes the mean of a size
         compare(shown, loss, 7e10)
-    assert shown["alpha"] == pytest.approx(rbp.fit(loss, n_bootstrap=0).alpha, rel=1e-9)
+    law = rbp.fit(loss, n_bootstrap=0)
+    assert [shown["alpha"], *shown["models"]] == pytest.approx(
+        [law.alpha, *law.ci_models], rel=1e-9
+    )
 
 
 def test_several_laws_are_chosen_from(page):
@@ -142,6 +145,7 @@ GOOD = "model,S,D,k,loss,loss_se\na,1M,9,1,3,0\nb,2M,9,1,2.5,0\nc,3M,9,1,2,0\n"
         ("b,", "a,1M,9,2,2,0\nb,2.1M,9,2,2,0\nc,3M,9,2,1,0\nb,"),
         ("D,k,loss,loss_se\na,1M,9", "loss_se,tokens,loss,source\na,1M,x"),
         ("D,k,loss", "k,loss,D"),
+        ("c,3M", "c,2.05M"),
     ],
 )
 def test_the_page_takes_and_refuses_what_rbp_fit_does(page, tmp_path, old, new):
@@ -195,6 +199,8 @@ def test_a_law_bears_the_status_of_rbp_fit_and_who_is_left_out_is_named(page, hi
         ("S" + ",a" * 20_000 + "\n", "at most 10000 are read"),
         ("family,model,S,loss\n,a,1M,3\nx,b,2M,2\nx,c,3M,1", "model a is of no family"),
         ("model,S,loss\na,1M,1\na,1M,2\nc,3M,3", "twice"),
+        ("model,S,loss\na,1M,3\nb,1.01M,2\nc,3M,1", "more than 5%"),
+        ("model,S,k,hits,tokens\na,1M,1,5,9\na,1M,4,3,9\n", "fewer hits at k = 4"),
         ("model,S,loss\n<img src=x onerror=alert(1)>,1M,one\n", 'loss "one"'),
     ],
 )
