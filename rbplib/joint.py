@@ -3,7 +3,7 @@
 Points are models: S (non-embedding parameters), D (training tokens) and a loss in nats. A form
 joins terms, each a coefficient times powers of S, of D, of both or of neither (the floor). Which of
 the two sums goes on beyond the points, they rarely tell, so a forecast mixes both by how well they
-explain the points. It is widened where the law, fitted without its upper end, misses that.
+explain the points. It is widened where the law, fitted without an upper end, misses that.
 """
 
 from dataclasses import dataclass
@@ -23,12 +23,13 @@ SEARCHES = 4  # from the best of these
 APART = 0.05  # in logs: sizes or numbers of tokens closer than that are no different ones
 ALIGNED = 0.999  # a correlation of their logs from which their parts cannot be told apart
 HUBER = 1e-3  # in logs: where squares end in the objective of Hoffmann et al. 2022
+PRECISE = {"ftol": 1e-12, "xtol": 1e-10, "maxfev": 8000}  # of a search
 REWEIGHTED = 60  # times that a search goes on with other weights
 OUTLIER = 4.0  # standard deviations: further off the law a point counts as that far
 EXPONENTS = 0.02, 2.5  # the least and the largest, of which all orders are as likely
 CELLS, DRAWS, ROUNDS = 22, 16, 30  # a side of the first grid, draws in a cell, rounds of cells
 NO_FLOOR = -800.0  # the log of a floor of none: it is 0 as a number
-UPPER_END = 0.25  # share of the points, those of most compute, left out to see what is missed
+UPPER_END = 0.25  # share of the points at an upper end, left out to see what is missed
 
 
 # --- forms
@@ -130,7 +131,7 @@ def reason(S, D, loss, form):
     return ""
 
 
-def fit_form(S, D, loss, form, huber=None):
+def fit_form(S, D, loss, form, huber=np.inf):
     """Fit a form to log loss: by least squares, or by Huber's objective with squares up to `huber`.
 
     One term is a line; else MINPACK searches from several starts, for Huber's objective by squares
@@ -161,19 +162,22 @@ def fit_form(S, D, loss, form, huber=None):
 
     def objective(theta):
         off = np.abs(miss(theta))
-        inner = np.minimum(off, huber or np.inf)
+        inner = np.minimum(off, huber)
         return np.sum(inner * (2 * off - inner))
 
+    # squares, weighted anew until they are Huber's objective
+    def search(theta):
+        for _ in range(REWEIGHTED if huber < np.inf else 1):
+            before = objective(theta)
+            weights = np.maximum(np.abs(miss(theta)) / huber, 1) ** -0.5
+            theta, *_ = leastsq(miss, theta, weights, full_output=True, **PRECISE)
+            if objective(theta) > before * (1 - 1e-9):
+                break
+        return theta
+
     # the best of searches from the best starts
-    options = {"full_output": True, "ftol": 1e-12, "xtol": 1e-10, "maxfev": 8000}
     starts = sorted(_starts(form, y), key=objective)[:SEARCHES]
-    ends = [leastsq(miss, theta, **options)[0] for theta in starts]
-    best = min(ends, key=objective)
-    for _ in range(REWEIGHTED if huber else 0):
-        weights = np.sqrt(huber / np.maximum(np.abs(miss(best)), huber))
-        best, before = leastsq(miss, best, weights, **options)[0], objective(best)
-        if objective(best) > before * (1 - 1e-9):
-            break
+    best = min(map(search, starts), key=objective)
     return JointLaw(form, centre, values(best))
 
 
@@ -346,8 +350,8 @@ def joint_fit(loss):
     Parameters are by Huber's objective on logs. What points allow besides is drawn from both sums,
     see `draw_laws`, after outliers are moved to OUTLIER sd from the law. Where a law is wrong,
     points miss it together, and their scatter does not say how far: so it is fitted again without
-    the quarter of most compute, and the root mean square of how far that lies from what is
-    forecast, in normal quantiles, widens intervals of forecasts.
+    the quarter of most compute, of largest size, of most text. How far each lies from what is
+    forecast, as root mean square of normal quantiles, widens intervals of forecasts, by the worst.
 
     Args:
         loss: Loss with D; trainings of one size on one text count as one.
@@ -377,15 +381,17 @@ def joint_fit(loss):
     spare = len(y) - len(forms[-1].parameters)
     sd = 1.4826 * np.median(np.sort(np.abs(y - fitted))[-spare:])
     y = fitted + np.clip(y - fitted, -OUTLIER * sd, OUTLIER * sd)
-    # both sums, and both again without the upper end
+    # both sums, and both again without an upper end
     variance, _, df = loss.training_variance
     least = max(scatter, np.sqrt(variance) if df else 0.0)
     draws = draw_laws(S, D, np.exp(y), least)
-    order, missed = np.argsort(S * D, kind="stable"), 1.0
-    rest, end = np.split(order, [len(order) - round(UPPER_END * len(order))])
-    if not reason(S[rest], D[rest], np.exp(y[rest]), SUM):
-        before = draw_laws(S[rest], D[rest], np.exp(y[rest]), least)
-        missed = max(1.0, before.away(S[end], D[end], y[end]))
+    missed = 1.0
+    for by in (S * D, S, D):
+        order = np.lexsort((S * D, by))
+        rest, end = np.split(order, [len(order) - round(UPPER_END * len(order))])
+        if not reason(S[rest], D[rest], np.exp(y[rest]), SUM):
+            before = draw_laws(S[rest], D[rest], np.exp(y[rest]), least)
+            missed = max(missed, before.away(S[end], D[end], y[end]))
     return JointFit(part, laws[-1 if draws.floor > 0.5 else 0], draws, missed)
 
 
