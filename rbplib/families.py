@@ -291,8 +291,8 @@ def read_entry(name_or_path, what, record, others):
     return {**entry, "name": name}, path.resolve()
 
 
-class Reader(yaml.SafeLoader):
-    """YAML in which a key given twice is an error."""
+class Reader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """YAML in which a key given twice is an error; read by libyaml where PyYAML has it."""
 
     def construct_mapping(self, node, deep=False):
         keys = [str(key.value) for key, _ in node.value]
@@ -304,10 +304,11 @@ class Reader(yaml.SafeLoader):
 class PeoplesReader(Reader):
     """YAML without an alias: a few lines of them can stand for more than fits memory."""
 
-    def compose_node(self, parent, index):
-        if self.check_event(yaml.AliasEvent):
+    def __init__(self, stream):
+        # from the events, before nodes grow of them
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(stream, Reader)):
             raise yaml.YAMLError("it holds an alias, as *name: write out what it stands for")
-        return super().compose_node(parent, index)
+        super().__init__(stream)
 
 
 def read_yaml(path, reader=Reader):
