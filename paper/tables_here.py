@@ -4,7 +4,7 @@ what a page rests on."""
 from paper.curves import beside, rbp_curve
 from rbplib.families import InputError, default_corpora, known, load_family, one_each
 from rbplib.losses import vocabulary
-from rbplib.measuring import measured
+from rbplib.measuring import UNSCORED, measured
 from rbplib.table import Ladder, family_tables
 
 
@@ -69,6 +69,8 @@ def scope(tables):
 
     tables: {corpus, or (family, corpus): rank tables}. S and trained hold a number a model, trained
     those that are known; tokens: how many the models were scored on. papers: models of the paper.
+    halved: precisions that are not float32. rows: families whose outputs differ in rows. unscored:
+    {corpus: share of its tokens, above UNSCORED, that are special ones}.
     """
     # one record a model, which may be there under two families
     first = {}
@@ -83,7 +85,19 @@ def scope(tables):
     trained = [seen.get((record["family"], record["model"])) for record in records]
     ladders = [ranks[0].record for ranks in tables.values()]
     texts = {record["corpus"]: record["scored_tokens"] for record in ladders}
+    # what a reader would not expect
+    outputs, unscored = {}, {}
+    for record in records:
+        outputs.setdefault(record["family"], set()).add(record.get("vocab_size"))
+    for record in ladders:
+        words = sum((record.get("unscored") or {}).values())
+        share = words / (words + record["scored_tokens"])
+        if share > UNSCORED:
+            unscored[record["corpus"]] = share
     return {
+        "halved": sorted({r.get("weights_dtype") for r in records} - {None, "float32"}),
+        "rows": [family for family, rows in outputs.items() if len(rows) > 1],
+        "unscored": unscored,
         "models": len(records),
         "families": families,
         "S": [record["nonembedding_params"] for record in records],

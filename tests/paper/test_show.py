@@ -135,6 +135,16 @@ def test_a_page_says_what_it_rests_on(tables, line):
     assert words.endswith("The paper's models." if paper else "Not the paper's models.")
 
 
+def test_a_page_says_precision_rows_and_what_was_not_scored():
+    tables = [ranks("p", name, 10, digest=name) for name in "ab"]
+    rows = {"vocab_size": 9, "weights_dtype": "float16", "unscored": {"<unk>": 3, "the": 2}}
+    tables[0].record.update(rows)
+    tables[1].record.update(rows | {"vocab_size": 12})
+    words = book.fill("{{ words.scope(scope) }}", {"scope": tables_here.scope({"docs": tables})})
+    assert "Measured in float16.\n" in words and "Outputs of p differ in rows: each" in words
+    assert words.endswith(" 4.8% of the tokens are special ones of the tokenizer, and not scored.")
+
+
 CELLS = """
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
