@@ -16,6 +16,7 @@ from workshop import LINES, write_lines, write_root
 from rbplib import InputError
 from rbplib import measuring as m
 from rbplib.cli import main
+from rbplib.families import load_family
 from rbplib.families import root as root_dir
 from rbplib.table import asked, expected, family_tables
 from rbplib.texts import draw_sample, load_documents
@@ -401,6 +402,12 @@ def test_several_tokenizers_are_refused_before_the_first_model_and_in_a_plan(roo
         with pytest.raises(InputError, match="m0 and m1 of toy cut text into other tokens"):
             call()
     assert not (root / "results").exists()
+
+
+def test_tokenizers_of_equal_files_are_not_made_to_compare_them(root, monkeypatch):
+    """They left a megabyte each in the process."""
+    monkeypatch.setattr("rbplib.models.load_tokenizer", lambda *_: pytest.fail("made"))
+    m.check_tokenizers(load_family("toy"))
 
 
 def test_a_plan_refuses_a_context_that_no_model_has(root):
