@@ -15,7 +15,7 @@ import numpy as np
 from rbplib.bootstrap import ENDS
 from rbplib.families import InputError
 from rbplib.forecasting import Forecast, sizes_given
-from rbplib.losses import Loss
+from rbplib.losses import Loss, check_loss
 
 STARTS = (0.1, 0.3, 0.8)  # exponents from which a search may start
 SHARES = (0.1, 0.5, 0.9)  # of the last term, from which a search may start
@@ -361,6 +361,7 @@ def joint_fit(loss):
         InputError: no D, fewer than five points or three sizes or amounts, or both grow together.
     Cost: half a second for 250 points; 14 kB a point.
     """
+    check_loss(loss, "a forecast")
     about, part = f"{loss.family} on {loss.corpus}", loss.defined()
     if part.D is None:
         raise InputError(
