@@ -107,6 +107,19 @@ def percentile_interval(samples):
     return np.where(enough, ends, np.nan)
 
 
+def pinv(design):
+    """`numpy.linalg.pinv` of a design (n, P), kept: thousands of fits share a few of them."""
+    return kept_pinv(np.ascontiguousarray(design, float).tobytes(), design.shape)
+
+
+@lru_cache(maxsize=256)
+def kept_pinv(data, shape):
+    """`pinv` by the bytes of a float64 design."""
+    inverse = np.linalg.pinv(np.frombuffer(data).reshape(shape))
+    inverse.flags.writeable = False
+    return inverse
+
+
 def line(y, x):
     """The straight line of every law: least squares of y on x, for any number of rows at once.
 

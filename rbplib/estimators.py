@@ -7,7 +7,7 @@ of resamples. `law.fit` turns them into a record with intervals.
 
 import numpy as np
 
-from rbplib.bootstrap import BLOCK
+from rbplib.bootstrap import BLOCK, pinv
 from rbplib.losses import logarithm
 
 EXPONENTS = np.geomspace(0.005, 3.0, 80)  # searched by the law with a floor; its ends are bounds
@@ -28,8 +28,7 @@ class Line:
     def solve(self, loss, x):
         """Parameters (..., P) of losses (..., M) at x = log S (M,)."""
         design = self.design(x, x.mean())
-        inverse = np.linalg.pinv(design)
-        return logarithm(loss) @ inverse.T
+        return logarithm(loss) @ pinv(design).T
 
     def curve(self, params, x, centre=None):
         """log L at x (n,) of parameters (..., P), float64 (..., n). centre: mean x of the fit."""

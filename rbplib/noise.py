@@ -5,9 +5,11 @@ model. A function takes the part of a `Loss` that the fit used, the derivatives 
 its parameters (M, P), and the residuals (M,).
 """
 
+from functools import lru_cache
+
 import numpy as np
 
-from rbplib.bootstrap import ENDS, LEVEL
+from rbplib.bootstrap import ENDS, LEVEL, pinv
 
 NEAR = 1.05  # sizes within this factor are one: of no other size does their scatter tell
 SINGULAR = 1e-10  # smallest over largest variance below which the sources tell nothing
@@ -86,9 +88,18 @@ def inverse_gram(jacobian, weights):
     """Covariance (P, P) of the parameters of a weighted fit, in the variance of one residual; NaN
     where they cannot be told apart."""
     gram = jacobian.T @ (weights[:, None] * jacobian)
-    if np.linalg.matrix_rank(gram) < len(gram):
-        return np.full(gram.shape, np.nan)
-    return np.linalg.inv(gram)
+    return kept_inverse(gram.tobytes(), len(gram))
+
+
+@lru_cache(maxsize=256)
+def kept_inverse(data, P):
+    """`inverse_gram` by the bytes of the matrix: many fits have the same sizes."""
+    gram = np.frombuffer(data).reshape(P, P)
+    inverse = np.full((P, P), np.nan)
+    if np.linalg.matrix_rank(gram) == P:
+        inverse = np.linalg.inv(gram)
+    inverse.flags.writeable = False
+    return inverse
 
 
 def training_interval(part, jacobian, drawn):
@@ -210,7 +221,7 @@ def lack_of_fit(part, jacobian, residuals, drawn):
             return nothing
         # The covariance that the choice of sources gives the models, and what of it is off the law.
         covariance = np.cov(whole, rowvar=False)
-        aside = np.eye(len(residuals)) - jacobian @ np.linalg.pinv(jacobian)
+        aside = np.eye(len(residuals)) - jacobian @ pinv(jacobian)
         noise = max(float(np.trace(aside @ covariance)) / spare, 0.0)
     # Hotelling's test against it.
     if n > spare and drawn is not None:
