@@ -288,6 +288,20 @@ def set_caption(outputs, figure, caption):
 # ---- figures
 
 
+def looks(corpora):
+    """{corpus: colour and marker} of its points, the same on every page."""
+    from paper.show import style
+
+    return style.corpus_styles(corpora)
+
+
+def panels(n, height=2.5, columns=3):
+    """(figure, n axes) side by side in columns with common scales."""
+    from paper.show import figures
+
+    return figures.panels(n, height, columns)
+
+
 def show(figure, shows="", facts=(), of=(), fold=None):
     """Put a figure on the page: its finding as the title, lines named where they end or by a
     legend, described from what is drawn.

@@ -117,15 +117,15 @@ def explorer(curves, tables):
     return chart("explorer", rows, t=quantiles.round(4).tolist())
 
 
-def dots(curves):
-    """The loss of each model as a dot, on one axis for all k: {corpus: Curve}."""
+def dots(losses):
+    """The loss of each model as a dot, on one axis for all k: {corpus: {k: Loss}}."""
     rows = []
-    for place, curve in curves.items():
-        losses = np.array([curve.loss(k).values for k in curve.ks]).T  # (M, K)
-        for model, values in zip(curve.models, losses, strict=True):
-            known = [x if np.isfinite(x) else None for x in values.tolist()]
-            ks = curve.ks.tolist()
-            rows.append({"corpus": title(place), "ks": ks, "model": model, "losses": known})
+    for corpus, by_k in losses.items():
+        values = np.array([loss.values for loss in by_k.values()]).T  # (M, K)
+        models = next(iter(by_k.values())).models
+        for model, nats in zip(models, values, strict=True):
+            known = [x if np.isfinite(x) else None for x in nats.tolist()]
+            rows.append({"corpus": title(corpus), "ks": [*by_k], "model": model, "losses": known})
     most = max(len(row["ks"]) for row in rows)
     return chart("dots", rows, last=most - 1)
 

@@ -1,6 +1,5 @@
 """Tables of curves, laws and predictions for pages: records in, a data frame out."""
 
-import numpy as np
 import pandas as pd
 
 from paper.show.plain import corpus_title as corpus_title
@@ -11,18 +10,6 @@ WAYS = {  # to fit, as pages call them
     "irreducible": "law with a floor",
     "quadratic": "quadratic in log S",
 }
-
-
-def size_frame(curves, ks=(1,)):
-    """One row per corpus and model: size, tokens scored, RBP_k per k, and cross-entropy."""
-    parts = []
-    for name, curve in curves.items():
-        about = {"corpus": corpus_title(name), "model": curve.models, "S": curve.S.astype(int)}
-        frame = pd.DataFrame(about | {"tokens scored": curve.scored_tokens})
-        for k in ks:
-            frame[f"RBP_{k}"] = curve.rbp[:, curve.index(k)]
-        parts.append(frame.assign(**{"cross-entropy (nats)": curve.cross_entropy}))
-    return pd.concat(parts, ignore_index=True)
 
 
 def ends(interval, of=""):
@@ -53,21 +40,6 @@ def law_frame(laws):
     if any(law.training_df for law in laws):
         return frame
     return frame.drop(columns=frame.filter(like="trainings").columns)
-
-
-def held_out_table(frame):
-    """`forecasts.held_out_forecasts` of one family as a page shows it; empty as it is."""
-    if not len(frame):
-        return frame
-    # which of several left out
-    among = np.where(frame["of"] > 1, ", of the largest " + frame["of"].astype(str), "")
-    frame = frame.assign(
-        corpus=frame["corpus"].map(corpus_title),
-        model=frame["model"] + among,
-        inside=np.where(frame["inside"], "yes", "no"),
-    )
-    names = {"model": "held out", "low": "interval: low", "high": "interval: high"}
-    return frame.rename(columns=names)
 
 
 def rank_law_frame(fits):

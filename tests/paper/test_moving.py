@@ -94,7 +94,9 @@ def test_too_few_models_are_a_sentence(explored, curve):
 def test_dots_are_the_losses_and_zeros_are_words(curve):
     hits = curve.hits.copy()
     hits[:, 0, 0], hits[:, 1, 0] = 0, curve.totals
-    text = texts(spec_of(moving.dots({"one": replace(curve, hits=hits)})))
+    curve = replace(curve, hits=hits)
+    losses = {k: curve.loss(k) for k in (1, 10, 100)}
+    text = texts(spec_of(moving.dots({"one": losses})))
     assert "no hit" in text and "RBP = 1" in text
     assert all(f"{value:.3g}" in text for value in curve.loss(1).values[2:])
 
