@@ -1,4 +1,4 @@
-"""`make pdf`: the book as one page of HTML, printed by Chromium with page numbers.
+"""`python book/pdf.py`: the book as one page of HTML, printed by Chromium with page numbers.
 
 Folds are open but the code's, which stands in the notebooks, and digests of rank tables.
 """
@@ -7,9 +7,9 @@ import re
 import shutil
 import subprocess
 
-from rbplib.families import InputError, root, write_text
-from workflow.html import build
-from workflow.page import ended, executed_pages
+from rbplib.families import InputError, atomic_path, root, write_text
+from workflow.book import build, executed
+from workflow.forks import ended
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SECONDS = 1800  # after which a browser that still prints is given up
@@ -78,18 +78,19 @@ def for_print(text):
 def printed(page, out, chromium):
     """Print a page of HTML; formulas are set and figures drawn before, as the browser's clock runs
     ahead."""
-    flags = [*FLAGS.split(), f"--timeout={SECONDS * 1000}", f"--print-to-pdf={out}"]
-    command = [chromium, *flags, page.as_uri()]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-    if not out.is_file():
-        raise RuntimeError(f"{chromium} printed nothing:\n{run.stderr[-1000:]}")
+    with atomic_path(out) as made:  # the one that is there stays until another is whole
+        flags = [*FLAGS.split(), f"--timeout={SECONDS * 1000}", f"--print-to-pdf={made}"]
+        command = [chromium, *flags, page.as_uri()]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+        if run.returncode:
+            raise RuntimeError(f"{chromium} printed nothing:\n{run.stderr[-1000:]}")
     return out
 
 
 def print_book():
     """Build the book as one page of HTML, and print it; its path."""
     chromium = browser()
-    if not executed_pages():
+    if not executed():
         raise InputError("no page of the book was run: run `make book` first.")
     folder = build("singlehtml", strict=())
     page = folder / "printed.html"

@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -37,6 +37,7 @@ from rbplib.models import (
     choose_dtype,
     model_folder,
     sizes_of,
+    tokenizer_digest,
     tokenizer_place,
     window_length,
 )
@@ -132,6 +133,7 @@ def measured(
     progress=True,
     batch_tokens=None,
     counts=True,
+    cut=None,
 ):
     """Rank tables of a family, measured where they are missing.
 
@@ -145,9 +147,12 @@ def measured(
         samples: Documents to read in place of the corpora's own.
         dtype: name of the weights' precision; None for what the family's file says.
         head_dtype: name of the precision of the head's product.
-        device: of `load_model`. progress: whether to show bars.
+        device: of `load_model`.
+        progress: whether to show bars; or, in their place, a function that is given the path of
+            each table to measure and returns a context to measure it in.
         batch_tokens: tokens of one forward pass; found against memory when None.
         counts: whether counts from the family's file stand for tables, see `table.tables_here`.
+        cut: windows of text that are cut already, see `cut_text`.
     Returns:
         {corpus name: list of RankTable, smallest model first}.
     Raises:
@@ -179,7 +184,7 @@ def measured(
     samples = samples or [load_documents(corpus) for corpus in corpora]
     compared["samples"] = samples
     asked_for = expected(family, models, corpora, protocol, **compared)
-    failed, cut = {}, {}
+    failed, cut = {}, {} if cut is None else cut
     for model, records in asked_for.items():
         paths = [ranks_path(record, results) for record in records]
         tasks = list(map(Task, corpora, samples, paths, records))
@@ -238,7 +243,7 @@ def measure_model(loading, tasks, cut, progress, batch_tokens):
 
     Args:
         loading: (Model, device, dtype), of `load_model`.
-        cut: {(tokenizer, table's file): windows of its text}, to which what lacks is added.
+        cut: of `cut_text`.
         progress, batch_tokens: as of `measured`.
     """
     from rbplib.models import choose_threads, load_model
@@ -252,12 +257,18 @@ def measure_model(loading, tasks, cut, progress, batch_tokens):
     many = 1 << 16 if loaded.device.type == "cuda" else 4096
     batch_tokens = int(batch_tokens or max(length, many))
     for task in tasks:
-        text = loaded.record["tokenizer_digest"], task.path.name
-        if text not in cut:
-            cut[text] = text_windows(
-                loaded.tokenizer, task.documents.texts, length, task.record["protocol"]
-            )
-        measure_table(loaded, task, cut[text], progress, batch_tokens)
+        protocol = task.record["protocol"]
+        windows = cut_text(loaded.tokenizer, task.documents, length, protocol, cut)
+        with progress(task.path) if callable(progress) else nullcontext():
+            measure_table(loaded, task, windows, progress is True, batch_tokens)
+
+
+def cut_text(tokenizer, documents, length, protocol, cut):
+    """Windows of a text; `cut` keeps those of each tokenizer, text, length and protocol."""
+    text = tokenizer_digest(tokenizer), documents.digest, length, protocol
+    if text not in cut:
+        cut[text] = text_windows(tokenizer, documents.texts, length, protocol)
+    return cut[text]
 
 
 def measure_table(loaded, task, windows, progress, batch_tokens):

@@ -134,10 +134,10 @@ def write_book(root):
     from rbplib import joint
     from tests.pagerunner import read_once, run_page
     from tests.planted import planted_grid
-    from workflow import html, page
+    from workflow import book, pages
 
-    def execute(source, parameters, out):
-        return run_page(source.stem, **parameters)
+    def execute(page):
+        return run_page(page.name, **page.parameters)
 
     def tables():
         write_degenerate(root, {STORY: LOSSES}, (CORPUS, SECOND))
@@ -146,8 +146,10 @@ def write_book(root):
             (root / "corpora" / f"{name}.yml").write_text(f"path: {CORPUS}.jsonl\n")
 
     def run(name):
-        family = STORY if name in each else None
-        page.run_notebook(name, family, ASKED.get(name, SHORT))
+        parameters, folder = ASKED.get(name, SHORT), pages.TOGETHER
+        if not pages.is_once(name):
+            folder, parameters = STORY, parameters | {"family": STORY}
+        pages.run(pages.Page(name, folder, parameters), None)
 
     def once(name, make, *of, wait=-1):
         """Call `make`, unless another process has; one that is at it is waited for, or left."""
@@ -158,10 +160,9 @@ def write_book(root):
                 make(*of)
                 made.touch()
 
-    each, together = page.notebook_names()
-    names = sorted({*each, *together} - {LAST})
+    names = sorted(pages.notebooks().keys() - {LAST})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "execute", execute)
+        patch.setattr(pages, "execute", execute)
         grid = planted_grid(sizes=5, budgets=4)
         patch.setattr(tokens, "grid", lambda families, corpus, ks: grid)
         patch.setattr(joint, "SEARCHES", 1)
@@ -171,4 +172,4 @@ def write_book(root):
             once(name, run, name, wait=0)
         for name in (*names, LAST):
             once(name, run, name)
-    once("html", html.build_html)
+    once("html", book.build_html)

@@ -12,7 +12,7 @@ from matplotlib.mathtext import MathTextParser
 from paper import book, probes, published
 from rbplib import counts
 from tests.commands import ROOT
-from workflow.page import for_family
+from workflow.pages import for_family
 
 # Many pages set the same formulas: matplotlib would keep fifty of them, and for one figure alone.
 MathTextParser._parse_cached = lru_cache(10_000)(MathTextParser._parse_cached.__wrapped__)

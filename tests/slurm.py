@@ -53,8 +53,8 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 # memory as it is told.
 HOG = """\
 import os, sys, time
-if any(a.startswith("--model=m") for a in sys.orig_argv) and int(os.environ["HOG_MB"]):
-    held = b"x" * (int(os.environ["HOG_MB"]) << 20) if "--model=m0" in sys.orig_argv else b""
+if {"toy/m0", "toy/m1"} & {*sys.orig_argv} and int(os.environ["HOG_MB"]):
+    held = b"x" * (int(os.environ["HOG_MB"]) << 20) if "toy/m0" in sys.orig_argv else b""
     time.sleep(5)
 """
 
@@ -69,7 +69,7 @@ def jobs(model):
     lines = answer(
         "squeue", "--states=all", "--noheader", "--sort=i", "--format=%i|%T|%m|%k"
     ).splitlines()
-    found = [line.split("|") for line in lines if line.endswith(f"__{model}")]
+    found = [line.split("|") for line in lines if line.endswith(f"toy_{model}")]
     return [
         (number, state, round(float(mb[:-1]) * {"M": 1, "G": 1024}[mb[-1]]))
         for number, state, mb, _ in found
@@ -151,8 +151,8 @@ def cluster(place):
         "families=toy",
         "corpora=lines,more",
     ]
-    command += ["--", *(f"measure__toy__{m}" for m in MODELS)]
-    log = place / "logs" / "measure" / "toy-m1.log"
+    command += ["--", *(f"logs/done/measure/toy/{m}" for m in MODELS)]
+    log = place / "logs" / "toy-m1.log"
     try:
         with slurm(place / "slurm"):
             for results, jobs_each in ((place / "undisturbed", 1), (place / "disturbed", 2)):

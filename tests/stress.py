@@ -1,4 +1,5 @@
-"""What may befall a run, done to it: `make stress` in full, tests/test_stress.py in a small form.
+"""What may befall a run, done to it: `python -m tests.stress` in full, tests/test_stress.py in a
+small form.
 
 Each part does an accident, then runs the same command again, and compares every byte of the results
 with a run that nothing befell. Tables are written slowly, group by group, so that kills fall into
@@ -260,11 +261,11 @@ def reader(place):
 def book(place, tries=8):
     """A small book, stopped again and again until it is made: no whole table is made again. Then a
     bit of each file that it keeps beside tables: the next run mends all of them."""
-    from test_workflow import SETTINGS, write_root
+    from test_workflow import WORDS, write_root
 
     count, draw, results = Count("book"), random.Random(0), place / "results"
     write_root(place)
-    command = ["-c", f"from workflow.book import make_book; make_book(**{SETTINGS!r}, show=False)"]
+    command = ["-m", "rbplib", "book", *WORDS]
     for number in range(tries):
         process = start(place, results, command)
         with suppress(subprocess.TimeoutExpired):
@@ -280,9 +281,9 @@ def book(place, tries=8):
     made = code == 0 and (place / "_build/html/index.html").is_file()
     count.take(made and not hidden, f"at last: code {code}, left {hidden}, {words[-500:]}")
 
-    # pages, kept JSON and HTML; what Snakemake and the log hold is made anew by each run
+    # pages and HTML; what Snakemake and the log hold is made anew by each run
     damaged = {}
-    for folder in ("book/_executed", "_build", "logs/runs"):
+    for folder in ("book/_executed", "_build"):
         for name, data in left(place / folder).items():
             if data and "doctrees" not in name:
                 damaged[place / folder / name] = flipped(data, draw)

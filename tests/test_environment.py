@@ -76,39 +76,45 @@ def test_multiprocess_is_one_wheel_for_every_python():
 
 @pytest.fixture
 def make(tmp_path):
-    """Run make for `env` in a copy of what it reads, on a PATH that holds what is named."""
+    """Run make in a copy of what it reads, on a PATH that holds what is named."""
     place, commands = tmp_path / "checkout", tmp_path / "bin"
     for folder in (place, commands):
         folder.mkdir()
     for name in ("Makefile", "pyproject.toml", *LOCKS):
         shutil.copy(ROOT / name, place)
-    for name in ("sh", "sed", "date"):
+    for name in ("sh", "sed", "rm", "touch", "mkdir", "cp", "chmod"):
         (commands / name).symlink_to(shutil.which(name))
 
-    def run(*arguments, **pythons):
-        for name, target in pythons.items():
+    def run(*arguments, variables=(), **programs):
+        for name, target in programs.items():
             (commands / name).write_text(
                 f'#!/bin/sh\nexec "{target}" "$@"\n' if target else "#!/bin/sh\nexit 1\n"
             )
             (commands / name).chmod(0o755)
         command = [shutil.which("make"), *arguments]
-        return subprocess.run(
-            command, cwd=place, env={"PATH": str(commands)}, capture_output=True, text=True
-        )
+        env = {"PATH": str(commands), **dict(variables)}
+        return subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
 
     return run
+
+
+HOSTILE = "a';touch ran;'b`touch ran`$(shell touch ran)\"$$(touch ran)$HOME"
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["book", "FAMILIES=a';touch ran;'b *"], "--family a';touch --family ran;'b --family *"),
-        (["labs", "FAMILIES=a';touch ran;'b *"], "a';touch ran;'b *"),
-        (["page", "PAGE=02", "FAMILY=a b", "CORPUS=my text"], "02 --family a b --corpus my text"),
-        (["page", "PAGE=02"], "workflow.page 02"),
+        (["book", "FAMILIES=a';touch ran;'b`touch ran` *"],
+         "--family a';touch --family ran;'b`touch --family ran` --family *"),
+        (["labs", "FAMILIES=a`touch ran`;'b *"], "a`touch ran`;'b *"),
+        (["paper", "PAPER=--plan `touch ran` *"], "--plan `touch ran` *"),
+        (["page", f"PAGE={HOSTILE}"], f"--page {HOSTILE} --family  --corpus "),
+        (["page", "PAGE=02", "FAMILY=a `touch ran`", "CORPUS=my `touch ran`"],
+         "--page 02 --family a `touch ran` --corpus my `touch ran`"),
+        (["page", "PAGE=02"], "workflow.pages --page 02 --family  --corpus "),
     ],
-)
+)  # fmt: skip
 def test_names_given_to_make_are_handed_on_and_never_commands(make, tmp_path, words, said):
     venv = tmp_path / "checkout" / ".venv"
     (venv / "bin").mkdir(parents=True)
@@ -116,7 +122,50 @@ def test_names_given_to_make_are_handed_on_and_never_commands(make, tmp_path, wo
     (venv / "bin" / "python").chmod(0o755)
     (venv / ".ready").touch()
     done = make(*words)
-    assert done.returncode == 0 and done.stdout.endswith(f" {said}\n"), done.stdout + done.stderr
+    assert done.returncode == 0 and done.stdout.endswith(f"{said}\n"), done.stdout + done.stderr
+    assert not (tmp_path / "checkout" / "ran").exists()
+
+
+PROGRAM = """#!/bin/sh
+# Python that notes what it is asked for, and makes an environment of itself.
+echo "$0 $*" >> "{log}"
+case "$*" in
+  *"-m venv"*) for venv; do :; done; mkdir -p "$venv/bin"
+    cp "$0" "$venv/bin/python"; cp "$0" "$venv/bin/uv"; rm -f "$venv/half" ;;
+  *"import pip"*) test ! -e .nopip ;;
+  *pip*install*"{stop}"*) kill -9 $PPID ;;
+esac
+"""
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+@pytest.mark.parametrize("stop", ["-r .uv.lock", "requirements-first.lock", "-r requirements.lock"])
+def test_an_environment_that_was_killed_is_begun_anew(make, tmp_path, stop):
+    """At whatever it was killed, half a package may lie there that would pass for a whole one."""
+    place, log = tmp_path / "checkout", tmp_path / "log"
+    program = tmp_path / "program"
+    program.write_text(PROGRAM.format(log=log, stop=stop))
+    program.chmod(0o755)
+    assert make("env", f"PYTHON={program}").returncode
+    (place / ".venv/half").touch()
+    program.write_text(PROGRAM.format(log=log, stop="nothing"))
+    done = make("env", f"PYTHON={program}")
+    assert done.returncode == 0, done.stderr
+    assert (place / ".venv/.ready").exists() and not (place / ".venv.begun").exists()
+    assert not (place / ".venv/half").exists() and log.read_text().count("-m venv --clear") == 2
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+def test_an_environment_of_a_user_is_never_cleared_and_gets_pip(make, tmp_path):
+    place, log = tmp_path / "checkout", tmp_path / "log"
+    (tmp_path / "own/bin").mkdir(parents=True)
+    for name in ("python", "uv"):
+        (tmp_path / "own/bin" / name).write_text(PROGRAM.format(log=log, stop="nothing"))
+        (tmp_path / "own/bin" / name).chmod(0o755)
+    (place / ".nopip").touch()
+    done = make("env", f"VENV={tmp_path}/own", variables={"PIP_FIND_LINKS": "/wheels"})
+    assert done.returncode == 0 and "without a hash" in done.stdout
+    assert "-m venv" not in log.read_text() and "-m ensurepip" in log.read_text()
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
@@ -148,9 +197,17 @@ def test_everything_that_is_installed_has_a_hash(name):
 
 
 def test_make_installs_nothing_without_a_hash_but_a_build_of_torch_that_is_asked_for():
+    """And the checkout itself."""
     recipe = (ROOT / "Makefile").read_text().split("\n$(READY):")[1].split("\n\n")[0]
-    calls = re.findall(r"\$\(PIP\) ([^;&]+)", recipe)
-    assert [c for c in calls if "--require-hashes" not in c] == ["--no-deps $(TORCH)"]
+    calls = re.findall(r"\$\((?:PIP|UV)\) ([^;&\n]+)", recipe)
+    bare = [call for call in calls if "--require-hashes" not in call]
+    assert bare == ["--no-deps $(TORCH)", calls[-1]] and calls[-1].endswith("--no-deps -e .")
+
+
+def test_services_of_others_install_by_hashes():
+    """They name no other index, from which torch would come without a hash."""
+    for path in (ROOT / ".github/workflows").glob("*.yml"):
+        assert not re.search("INDEX|FIND_LINKS|pip install", path.read_text()), path
 
 
 def test_the_image_is_made_of_the_lock():

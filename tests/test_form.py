@@ -14,7 +14,7 @@ PENDING = set()  # imports against the arrows that are still to go; nothing may 
 BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes down
     "rbplib": 60_000,  # while this round lasts: 39,500 at its end
     "paper": 46_000,  # 28,500
-    "workflow": 6_300,
+    "workflow": 8_650,  # with the Snakefile, 8,820 before; 6,300 at the end of this round
     "corpora": 1_910,
     "book": 10_020,
     "training": 12_900,
@@ -40,7 +40,8 @@ def token_rows(path):
     """The row of each token of a file that is neither docstring nor comment."""
     text = path.read_text()
     documented = set()
-    for node in ast.walk(ast.parse(text)):
+    # of a Snakefile, which has none, only the tokens are Python's
+    for node in ast.walk(ast.parse(text if path.suffix else "")):
         if isinstance(node, DEFINITIONS) and ast.get_docstring(node) is not None:
             documented.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
@@ -65,7 +66,8 @@ def names_in(source):
 
 @pytest.mark.parametrize("folder", BUDGETS)
 def test_a_folder_stays_within_its_tokens(folder):
-    count = sum(len(token_rows(path)) for path in python_files(folder))
+    paths = [*python_files(folder), *(ROOT / folder).glob("Snakefile")]
+    count = sum(len(token_rows(path)) for path in paths)
     assert count <= BUDGETS[folder], f"{folder} has {count} tokens: what leaves for what came?"
 
 

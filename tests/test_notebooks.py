@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from paper import book
 from tests.commands import ROOT
-from workflow import page
+from workflow import pages
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
@@ -81,8 +81,8 @@ class TestSource:
         assert len(cells) == 1
         for line in cells[0].source.splitlines():
             assert re.match(r"(#|$|seed: int = \d+$|\w+: \w+(\[.*\])? = .*  # )", line), line
-        if path.stem in page.notebook_names()[0]:
-            assert {"family", "corpora", "seed"} <= set(page.parameter_defaults(path.stem))
+        if not pages.is_once(path.stem):
+            assert {"family", "corpora", "seed"} <= set(pages.defaults(path.stem))
 
     def test_cells_call_and_modules_compute(self, path):
         for cell in python_of(path):
@@ -114,7 +114,7 @@ def test_tidying_drops_times_and_stderr_and_hides_parameters():
     notebook = new_notebook(cells=[new_markdown_cell("# A page"), parameters, code])
     notebook.metadata["papermill"] = {"start": "now"}
     for _ in range(2):
-        page.tidy(notebook, "other")
+        pages.tidy(notebook, "other")
     assert notebook.cells[0].source == "# A page (other)"
     assert notebook.cells[1].metadata == {"tags": ["injected-parameters", "remove-cell"]}
     assert notebook.cells[2].metadata == {"tags": ["hide-input"]}
@@ -127,12 +127,12 @@ def test_nothing_of_the_paper_is_lost():
     text = (ROOT / "notebooks/17_findings.md").read_text().split("## Where each part of the")[1]
     rows = [line.strip("| ").split("|") for line in text.split("##")[0].splitlines()[4:] if line]
     seen = {"figures": set(), "equations": set(), "parts": set()}
-    for part, figures, equations, pages in rows:
-        names = re.findall(r'data-page="(\w+)"', pages) or ["17_findings"]
+    for part, figures, equations, places in rows:
+        names = re.findall(r'data-page="(\w+)"', places) or ["17_findings"]
         paths = [p for n in names for p in ROOT.glob(f"*/{n}.md")] + [
             p for n in names for p in ROOT.glob(f"book/derivations/{n}.md")
         ]
-        assert len(paths) == len(names), pages
+        assert len(paths) == len(names), places
         words = " ".join(path.read_text() for path in paths)
         for number in re.findall(r"\d\w?", figures):
             assert re.search(rf"Figures? (\d\w? and )?{number}\b", words), (names, number)
@@ -160,17 +160,18 @@ def contents():
 def test_the_contents_hold_each_topic_once_and_no_other_family():
     from sphinx.util.matching import patfilter
 
-    per_family, once = page.notebook_names()
-    families = [page.DEFAULT_FAMILY, "other", "more"]
-    pages = [f"book/_executed/{family}/{name}" for family in families for name in per_family]
-    pages += [f"book/_executed/all/{name}" for name in (*once, "families")]
+    once = list(filter(pages.is_once, pages.notebooks()))
+    per_family = [name for name in pages.notebooks() if name not in once]
+    families = [pages.DEFAULT_FAMILY, "other", "more"]
+    paths = [f"book/_executed/{family}/{name}" for family in families for name in per_family]
+    paths += [f"book/_executed/all/{name}" for name in (*once, "families")]
     shown = [
         p
         for patterns in contents()[1].values()
         for pattern in patterns
-        for p in patfilter(pages, pattern)
+        for p in patfilter(paths, pattern)
     ]
-    story = {f"book/_executed/{page.DEFAULT_FAMILY}/{name}" for name in per_family}
+    story = {f"book/_executed/{pages.DEFAULT_FAMILY}/{name}" for name in per_family}
     assert sorted(shown) == sorted(story | {f"book/_executed/all/{name}" for name in once})
     # a page's number is its place in the menu
     numbers = [int(stem[:2]) for stem in (Path(p).stem for p in shown) if stem[0].isdigit()]

@@ -1,5 +1,5 @@
-"""The harness of `make stress` in a small form: a kill, two processes that go on at once from what
-it left, what is on the disk."""
+"""The harness of `python -m tests.stress` in a small form: a kill, two processes that go on at once
+from what it left, what is on the disk."""
 
 from tests import stress
 

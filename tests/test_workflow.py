@@ -1,7 +1,6 @@
 """The workflow on a small root: what runs, what runs again after an edit, what it refuses."""
 
 import json
-import logging
 import os
 import re
 import shutil
@@ -9,23 +8,24 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import nbformat
-import psutil
+import papermill
 import pytest
 from notebookfiles import write_notebook
 from smallmodels import save_model, tokenizer
 
 from rbplib import InputError
 from rbplib.doors import export_family
-from rbplib.measuring import measured
-from tests.commands import ROOT, take
-from workflow import book, html, page
+from rbplib.table import read_table, write_table
+from tests.commands import ROOT, python, take
+from workflow import book, forks, pages
 
 PER_FAMILY = "family: str = 'demo'  # a name\ncorpora: list = []"
 TOGETHER = "families: list = []  # names\ncorpora: list = []"
 SETTINGS = {"families": ["demo", "other"], "corpora": ["notes"]}
+ALONE = ["--family", "demo", "--corpus", "notes"]
+WORDS = ["--family", "demo,other", "--corpus", "notes"]
 MEASURE = """
 from rbplib.measuring import measured
 tables = measured(family, corpora)
@@ -37,6 +37,16 @@ execute: {execute_notebooks: "off"}
 exclude_patterns: [_build, "**/all/09_all.ipynb"]
 sphinx: {config: {include_patterns: ["book/**"], suppress_warnings: [etoc.toctree]}}
 """
+
+
+def add_page(place, name, code, parameters=PER_FAMILY):
+    """A notebook that is a page of the book, by its opening in book/pages.yml."""
+    write_notebook(place / f"notebooks/{name}.ipynb", code, parameters)
+    append(place / "book/pages.yml", f"{name}:\n  question: What?\n")
+
+
+def append(path, text):
+    path.write_text((path.read_text() if path.exists() else "") + text)
 
 
 def write_root(place):
@@ -60,272 +70,373 @@ def write_root(place):
     (place / "notes.jsonl").write_text("\n".join(lines) + "\n")
     (place / "corpora/notes.yml").write_text("title: Notes\npath: notes.jsonl\n")
 
-    # a page of tables, one that uses a module of paper/, one of all families
-    write_notebook(place / "notebooks/01_first.ipynb", MEASURE, PER_FAMILY)
-    write_notebook(place / "notebooks/02_steps.ipynb", "import paper.steps", PER_FAMILY)
-    write_notebook(place / "notebooks/09_all.ipynb", "print(families)", TOGETHER)
+    # a page of tables, one that uses a module of paper/, one of all families; one that is no page
+    add_page(place, "01_first", MEASURE)
+    add_page(place, "steps", "import paper.steps")
+    add_page(place, "09_all", "print(families)", TOGETHER)
+    write_notebook(place / "notebooks/draft.ipynb", "1 / 0", PER_FAMILY)
     (place / "_config.yml").write_text(CONFIG)
     (place / "_toc.yml").write_text("format: jb-book\nroot: book/intro\n")
     (place / "book/intro.md").write_text("# Small\n")
 
 
+def make(place, *words, **environment):
+    """`rbp book` on a root, to its end."""
+    environment |= {"RBP_ROOT": str(place), "PYTHONPATH": str(ROOT)}
+    return python("-m", "rbplib", "book", *(words or WORDS), **environment)
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """A small root, measured, run and built once."""
+    """A small root, measured, run and built once, and what that printed."""
     place = tmp_path_factory.mktemp("flow")
     write_root(place)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RBP_ROOT", str(place))
-        patch.setenv("PYTHONPATH", str(ROOT))
-        measured("demo", ["notes"], progress=False)  # here, without the start; `other` by its step
-        book.make_book(**SETTINGS, show=False)
-        yield place
-
-
-def planned(place, **settings):
-    """Names of the steps that a dry run would do: "measure demo", "demo/01_first", "html"."""
-    from snakemake import cli
-
-    steps, errors = set(), []
-
-    class Listener(logging.Handler):
-        def emit(self, record):
-            if getattr(record, "event", None) == "job_info" and record.rule_name != "all":
-                output = Path(next(iter(record.output)))
-                name = f"{output.parent.name}/{output.stem}"
-                measured = record.rule_name.startswith("measure")
-                steps.add(f"measure {output.parts[-3]}" if measured else name)
-            elif record.levelno >= logging.ERROR:
-                errors.append(record.getMessage())
-
-    logger, here = logging.getLogger("snakemake"), os.getcwd()
-    logger.handlers = [Listener()]
-    page.imported_files.cache_clear()
-    values = [f"{key}={json.dumps(value)}" for key, value in (SETTINGS | settings).items()]
-    arguments = ["--snakefile", ROOT / "workflow/Snakefile", "--directory", place, "--cores", 1]
-    arguments += ["--profile", ROOT / "workflow/profiles/default", "-n", "--quiet", "all"]
-    try:
-        cli.main([*map(str, arguments), "--config", *values])
-    except SystemExit as end:
-        if end.code:
-            raise InputError("\n".join(errors)) from None
-    finally:
-        logger.handlers = []
-        os.chdir(here)
-    return steps
-
-
-STEPS = {"demo/02_steps", "other/02_steps"}
-PAGES = STEPS | {"demo/01_first", "other/01_first", "all/09_all"}
-DEMO = {"demo/01_first", "demo/02_steps", "all/09_all"}
-FRONT = {"html/index"}
-FIRST = {"demo/01_first"} | FRONT
-OTHER = {"measure other", "other/01_first", "other/02_steps", "all/09_all"} | FRONT
-
-
-def append(path, text):
-    path.write_text(path.read_text() + text)
-
-
-def comment_in_notebook(place):
-    notebook = nbformat.read(place / "notebooks/02_steps.ipynb", 4)
-    notebook.cells[-1].source += "\n# a comment"
-    nbformat.write(notebook, place / "notebooks/02_steps.ipynb")
-    # one of its pages was made by a clock that ran ahead
-    os.utime(place / "book/_executed/demo/02_steps.ipynb", (2**32, 2**32))
-
-
-def family_title(place):
-    path = place / "families/demo.yml"
-    path.write_text(path.read_text().replace("The demo family", "Another"))
-
-
-def new_time(place):
-    for path in (
-        *place.glob("notebooks/*"),
-        *place.glob("rbplib/*.py"),
-        *place.glob("results/ranks/*/*/*"),
-    ):
-        os.utime(path)
-
-
-RUN = "logs/runs/demo-01_first.json"
-EDITS = {  # what is edited: (how, the steps that run again)
-    "nothing": (lambda place: None, set()),
-    "a touched file": (new_time, set()),
-    "a comment in a notebook": (comment_in_notebook, STEPS | FRONT),
-    "a module of one page": (
-        lambda place: append(place / "paper/steps.py", "# a remark\n"),
-        STEPS | FRONT,
-    ),
-    "a module of all": (
-        lambda place: append(place / "rbplib/law.py", "# a remark\n"),
-        PAGES | FRONT,
-    ),
-    "a family's YAML": (family_title, DEMO | FRONT),
-    "a table": (
-        lambda place: next(place.glob("results/ranks/other/m2/*")).unlink(),
-        OTHER,
-    ),
-    "a cut record of a run": (
-        lambda place: append(place / RUN, "}"),
-        FIRST,
-    ),
-    "a folder in place of a record of a run": (
-        lambda place: (place / RUN).unlink() or (place / RUN).mkdir(),
-        FIRST,
-    ),
-    "a page": (
-        lambda place: append(place / "book/_executed/demo/01_first.ipynb", " "),
-        FIRST,
-    ),
-    "a page of HTML": (
-        lambda place: append(place / "_build/html/index.html", "<p>more</p>"),
-        FRONT,
-    ),
-    "a page run alone": (
-        lambda place: page.run_notebook("01_first", "demo", {"corpora": ["notes"]}),
-        FIRST,
-    ),
-}
-REPLACED = {  # what is edited: (how, the steps that measure again where that is asked for)
-    "a corpus": (
-        lambda place: append(place / "corpora/notes.yml", "documents: 4\n"),
-        {"measure demo", "measure other"} | PAGES | FRONT,
-    ),
-    "a weight": (
-        lambda place: save_model(place / "models/m2", seed=9, words=tokenizer()),
-        OTHER,
-    ),
-}
+    done = make(place)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return place, done.stdout
 
 
 @pytest.fixture
-def place(request, built, tmp_path, monkeypatch):
-    """A copy of the root as a fresh clone with copied results has it, of new times and without
-    records of Snakemake, or whole."""
-    clone = getattr(request, "param", True)
-    ignore = shutil.ignore_patterns(".snakemake", "triggers") if clone else None
-    copy = shutil.copyfile if clone else shutil.copy2
-    place = shutil.copytree(built, tmp_path / "copy", ignore=ignore, copy_function=copy)
+def place(built, tmp_path, monkeypatch):
+    """A copy of the root as a fresh clone with copied results has it: of new times, and without
+    records of Snakemake or of runs."""
+    ignore = shutil.ignore_patterns(".snakemake", "logs")
+    place = shutil.copytree(built[0], tmp_path / "c", ignore=ignore, copy_function=shutil.copyfile)
     monkeypatch.setenv("RBP_ROOT", str(place))
+    monkeypatch.chdir(place)
+    forget()
     return place
 
 
-@pytest.mark.parametrize("place", [True, False], indirect=True)
-@pytest.mark.parametrize("edit", EDITS)
+def forget():
+    for kept in (pages.parameters_cell, pages.corpora_of, pages.followed, pages.table_digest):
+        kept.cache_clear()
+
+
+def planned(replace=False, **settings):
+    """(tables that would be measured, pages that would run, whether the HTML would be built)."""
+    forget()
+    plan = book.Plan({**SETTINGS, "replace": replace, **settings})
+    names = {f"{page.folder}/{page.name}" for page in plan.stale}
+    return plan.tables, names, not plan.is_current()
+
+
+def test_a_line_tells_of_each_table_and_page_as_it_begins_and_ends(built):
+    lines = built[1].splitlines()
+    names = ["table demo/m0/notes", "table demo/m1/notes", "table other/m2/notes"]
+    names += [f"page {name}" for name in sorted(PAGES)] + ["html the book"]
+    for word in ("begun", "done"):
+        told = [re.fullmatch(rf"\[\d+ of 9\] {word}: (.*?)(, \d+ s)?", line) for line in lines]
+        assert sorted(match[1] for match in told if match) == sorted(names)
+    assert f"[9 of 9] done: html the book, {lines[-2].split(', ')[1]}" == lines[-2]
+    assert re.match(r"first page: .*/_build/html/index.html, made in \d+ s", lines[-1])
+    took = [json.loads(line) for line in (built[0] / "logs/steps.jsonl").read_text().splitlines()]
+    assert len(took) == 9 and all(0 < one["cpu"] for one in took)
+
+
+# ---- what runs again
+
+STEPS = {"demo/steps", "other/steps"}
+PAGES = STEPS | {"demo/01_first", "other/01_first", "all/09_all"}
+DEMO = {"demo/01_first", "demo/steps", "all/09_all"}
+OTHER = {"other/01_first", "other/steps", "all/09_all"}
+
+
+def comment_in_notebook(place):
+    notebook = nbformat.read(place / "notebooks/steps.ipynb", 4)
+    notebook.cells[-1].source += "\n# a comment"
+    nbformat.write(notebook, place / "notebooks/steps.ipynb")
+    # one of its pages was made by a clock that ran ahead
+    os.utime(place / "book/_executed/demo/steps.ipynb", (2**32, 2**32))
+
+
+def change(name, old, new):
+    def edit(place):
+        path = place / name
+        path.write_text(path.read_text().replace(old, new, 1))
+
+    return edit
+
+
+def new_times(place):
+    for pattern in ("notebooks/*", "rbplib/*.py", "results/ranks/*/*/*", "book/_executed/*/*"):
+        for path in place.glob(pattern):
+            os.utime(path)
+
+
+def another_table(place):
+    table = read_table(next(place.glob("results/ranks/other/m2/*.parquet")))
+    columns = dict(table.columns) | {"logprob": table.logprob - 0.01}
+    write_table(table.path, columns, table.record)
+
+
+MATRIX = {  # what is edited: (how; tables, pages and HTML that are made again)
+    "nothing": (lambda place: None, 0, set(), False),
+    "touched files": (new_times, 0, set(), False),
+    "a notebook": (comment_in_notebook, 0, STEPS, True),
+    "a module of one page": (change("paper/steps.py", '"""', '"""A'), 0, STEPS, True),
+    "a module of all": (change("rbplib/law.py", '"""', '"""A'), 0, PAGES, True),
+    "a file that all read": (
+        lambda place: append(place / "notebooks/words.md", "x"), 0, PAGES, True),
+    "a family": (change("families/demo.yml", "The demo", "A"), 0, DEMO, True),
+    "a table": (another_table, 0, OTHER, True),
+    "a table that is gone": (
+        lambda place: next(place.glob("results/ranks/other/*/*.parquet")).unlink(), 1, OTHER, True),
+    "a page by hand": (
+        change("book/_executed/demo/01_first.ipynb", "notes", "Notes"), 0, {"demo/01_first"}, True),
+    "a cut page": (
+        lambda place: (place / "book/_executed/demo/01_first.ipynb").write_text("{"),
+        0, {"demo/01_first"}, True),
+    "a page of no notebook": (
+        lambda place: shutil.copy(place / "book/_executed/demo/01_first.ipynb",
+                                  place / "book/_executed/all/17_old.ipynb"), 0, set(), True),
+    "HTML": (lambda place: append(place / "_build/html/index.html", " "), 0, set(), True),
+    "prose": (lambda place: append(place / "book/intro.md", "More."), 0, set(), True),
+}  # fmt: skip
+REPLACED = {  # the same, where tables of another record are measured again
+    "a corpus": (lambda place: append(place / "corpora/notes.yml", "documents: 4\n"), 3, PAGES),
+    "a weight": (
+        lambda place: save_model(place / "models/m2", seed=9, words=tokenizer()), 1, OTHER),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", MATRIX)
 def test_what_runs_again_after_an_edit(place, edit):
-    change, steps = EDITS[edit]
-    change(place)
-    assert planned(place) == steps
+    how, *expected = MATRIX[edit]
+    how(place)
+    assert planned() == tuple(expected)
 
 
 @pytest.mark.parametrize("edit", REPLACED)
 def test_a_table_of_another_record_is_measured_again_only_where_asked(place, edit):
-    change, steps = REPLACED[edit]
-    change(place)
+    how, *expected = REPLACED[edit]
+    how(place)
     with pytest.raises(InputError, match="replace"):
-        planned(place)
-    assert planned(place, replace=True) == steps
+        planned()
+    assert planned(replace=True) == (*expected, True)
 
 
-def test_a_book_with_a_warning_leaves_the_one_before_in_its_place(place):
-    before = html.manifest(None)["html"]
-    append(place / "book/intro.md", "\n{doc}`nowhere`\n")
-    with pytest.raises(RuntimeError, match="nowhere"):
-        html.build_html()
-    assert html.manifest(None)["html"] == before
+def contents(folder):
+    files = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
-def test_two_runs_give_the_same_pages(place, built, monkeypatch):
-    # the second by a kernel that dies the first time, as where another process takes its port
-    begin = f"mkdir once 2>&- && exit; exec {sys.executable} -m ipykernel_launcher $@"
-    words = ["sh", "-c", begin, "sh", "-f", "{connection_file}"]
-    about = {"argv": words, "display_name": "once", "language": "python"}
-    page.write_text(place / "kernels/python3/kernel.json", json.dumps(about))
-    monkeypatch.setenv("JUPYTER_PATH", str(place))
-    monkeypatch.chdir(place)  # as the workflow runs
-    before = page.page_path("01_first", "demo").read_bytes()
-    page.page_path("01_first", "demo").unlink()
-    given = page.kept(built / "logs/triggers/book-_executed-demo-01_first.ipynb.json")
-    page.run_notebook("01_first", "demo", parameters=given["parameters"], given=given)
-    assert page.page_path("01_first", "demo").read_bytes() == before
+def test_an_edited_book_is_mended_by_the_same_bytes(place, built):
+    """A page by hand, a table that is gone, and a page of a notebook that is no longer there."""
+    for edit in ("a page by hand", "a table that is gone", "a page of no notebook"):
+        MATRIX[edit][0](place)
+    done = make(place)
+    assert done.returncode == 0, done.stderr
+    for folder in ("book/_executed", "results/ranks"):
+        assert contents(place / folder) == contents(built[0] / folder)
+    assert "[0 of" in done.stdout and make(place).stdout.count("begun") == 0
 
 
-@pytest.mark.parametrize(
-    ("settings", "names"),
-    [
-        ({"n_bootstrp": 9}, "n_bootstrp"),
-        ({"families": ["dmo"]}, "dmo"),
-        ({"corpora": ["nots"]}, "nots"),
-    ],
-)
-def test_bad_settings_are_refused_before_anything_runs(place, settings, names):
-    with pytest.raises(InputError, match=names):
-        planned(place, **settings)
+# ---- pages without a kernel
+
+EVERYTHING = r"""
+print("one"); import sys; print("two", file=sys.stderr)
+display({"text/plain": "shown"}, raw=True); print("three")
+import pandas; display(pandas.DataFrame({"a": [1]}))
+!echo four
+x = await __import__("asyncio").sleep(0, "five"); x"""
+FIGURE = "from matplotlib import pyplot\npyplot.plot([1, 2]);"
 
 
-def test_fewer_than_one_core_is_refused(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        book.main(["--jobs", "0"])
-    assert "--jobs cannot be 0: give 1 or more" in capsys.readouterr().err
+def test_a_page_in_a_fork_shows_what_a_kernel_shows(place):
+    """Prints, displays, values, figures, another program's output, in their order."""
+    add_page(place, "03_all", EVERYTHING)
+    path = place / "notebooks/03_all.ipynb"
+    notebook = nbformat.read(path, 4)
+    notebook.cells += [nbformat.v4.new_code_cell(FIGURE), nbformat.v4.new_code_cell("__name__")]
+    nbformat.write(notebook, path)
+    assert pages.main(["--page", "03_all", *ALONE]) == 0
+    made = nbformat.read(place / "book/_executed/demo/03_all.ipynb", 4)
+    options = {"parameters": {"corpora": ["notes"], "family": "demo"}, "progress_bar": False}
+    papermill.execute_notebook(pages.for_family(path), place / "out.ipynb", **options)
+    by_kernel = nbformat.read(place / "out.ipynb", 4)
+    pages.tidy(by_kernel, "demo")
+    del made.metadata["rbp"]
+    assert nbformat.writes(made) == nbformat.writes(by_kernel)
+    kinds = [output.output_type for cell in made.cells for output in cell.get("outputs", ())]
+    values = "stream execute_result display_data execute_result".split()
+    assert kinds == ["stream", "display_data", "stream", "display_data", *values]
+
+
+FAULTS = {  # code of a page: what is told
+    "1 / 0": "failed in cell 2 (ZeroDivisionError: division by zero)",
+    "import sys; sys.exit()": "failed in cell 2 (SystemExit: )",
+    "import sys; sys.exit(0)": "failed in cell 2 (SystemExit: 0)",
+    "exit()": "failed in cell 2 (SystemExit: )",
+    "import os; os._exit(0)": "ended before its end, with exit code 0",
+    "import os; os.kill(os.getpid(), 9)": "was killed by the system",
+    "x = (": "03_bad.ipynb is not Python: '(' was never closed",
+    "raise ValueError('a\\x1b[2Jb\\x07')": "(ValueError: a?[2Jb?)",
+    "import os; os.write(2, b'\\x1b[2Jnone'); os._exit(3)": "?[2Jnone",
+    "from rbplib import InputError; raise InputError('no \\x1b!')": "rbp: demo/03_bad: no ?!",
+}
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_a_page_that_does_not_come_to_its_end_is_told_and_is_none(place, code, capfd):
+    add_page(place, "03_bad", code)
+    assert pages.main(["--page", "03_bad", *ALONE]) in (1, 2)
+    out, err = capfd.readouterr()
+    assert FAULTS[code] in err and "\x1b" not in out + err and "\x07" not in out + err
+    assert "03_bad" in err and "Traceback" not in err
+    assert not (place / "book/_executed/demo/03_bad.ipynb").exists()
+
+
+def test_a_family_by_path_leaves_no_folder_on_its_page(place):
+    mine = place / "else where/mine.yml"
+    mine.parent.mkdir()
+    shutil.copy(place / "families/demo.yml", mine)
+    notes = place / "else where/own.yml"
+    shutil.copy(place / "corpora/notes.yml", notes)
+    assert pages.main(["--page", "steps", "--family", str(mine), "--corpus", str(notes)]) == 0
+    text = (place / "book/_executed/mine/steps.ipynb").read_text()
+    assert "else where" not in text and text.count("mine.yml") == text.count("own.yml") == 2
 
 
 def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(place):
     append(place / "families/demo.yml", "embedded: true\ncorpora: [notes]\n")
-    for name in ("11_families", "17_findings"):
-        write_notebook(place / f"notebooks/{name}.ipynb", "print(families)", TOGETHER)
-    page.parameter_defaults.cache_clear()
+    for name in ("09_families", "13_findings"):
+        add_page(place, name, "print(families)", TOGETHER)
 
-    def shown(name):
-        given = page.kept(place / f"logs/triggers/book-_executed-{name}.ipynb.json")
-        own = given["parameters"].get("families")
-        return given["families"], own, len(given["tables"]), given["corpora"]
+    def listed(**settings):
+        forget()
+        return {f"{p.folder}/{p.name}": (p, pages.made_of(p)) for p in pages.pages(**settings)}
 
-    alone = planned(place, families=[], corpora=[])
-    apart = shown("all-11_families"), shown("all-17_findings")
-    assert planned(place, families=["other"], corpora=["notes"]) >= {"other/11_families"} | alone
-    assert apart == (shown("all-11_families"), shown("all-17_findings"))
-    assert apart[0][:3] == (["demo"], None, 2)
-    assert shown("other-11_families")[:3] == (["demo", "other"], ["demo", "other"], 3)
-    given = page.kept(place / "logs/triggers/book-_executed-all-17_findings.ipynb.json")
-    assert not [path for path in given["pages"] if "/other/" in path]
-    assert (
-        planned(place, families=["demo"], corpora=[]) == alone
-    )  # an embedded one is there already
-    given = page.kept(place / "logs/triggers/book-_executed-other-11_families.ipynb.json")
-    joined = page.run_notebook("11_families", "other", given["parameters"], given)
-    assert joined == place / "book/_executed/other/11_families.ipynb"
-    assert "(other)" in joined.read_text() and page.is_current(joined, given)
-    assert not [s for s in planned(place, families=["other"], only=True) if s.startswith("demo")]
-    assert shown("all-11_families")[:2] == (["other"], ["other"])
-    # repeats are measured on every text asked for, and shown on the family's own alone
-    shutil.copy(place / "corpora/notes.yml", place / "corpora/more.yml")
-    shutil.copy(place / "families/other.yml", place / "families/again.yml")
-    append(place / "families/demo.yml", "repeats: again\n")
-    planned(place, families=[], corpora=[])
-    apart = shown("all-11_families")
-    planned(place, families=["other"], corpora=["more"])
-    assert apart[0] == ["demo", "again"] and shown("all-11_families") == apart
+    alone, named = listed(), listed(families=["other"], corpora=["notes"])
+    assert {name: named[name] for name in alone} == alone
+    joined = named["other/09_families"][0]
+    assert [f.name for f in joined.families] == joined.parameters["families"] == ["demo", "other"]
+    assert [path.parent.name for path in named["all/13_findings"][0].after].count("other") == 0
+    assert listed(families=["demo"]).keys() == alone.keys()  # it is there already
+    only = listed(families=["other"], corpora=["notes"], only=True)
+    assert not [name for name in only if name.startswith("demo")]
+    assert only["all/09_families"][0].parameters["families"] == ["other"]
     # a label of a text that is not here
     take(export_family("demo", place / "demo.ranks", ["notes"]), "theirs")
     (place / "corpora/notes.yml").unlink()
-    steps = planned(place, families=["theirs"], corpora=["notes"], only=True)
-    assert "theirs/01_first" in steps
-    assert page.found(["notes"], "theirs") == ["notes"]
+    theirs = listed(families=["theirs"], corpora=["notes"], only=True)
+    assert theirs["theirs/01_first"][0].parameters["corpora"] == ["notes"]
 
 
 def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(place):
     real = 'real: str = "families/third.yml"  # whose largest model is compared'
-    write_notebook(place / "notebooks/17_real.ipynb", "print(real)", real)
+    add_page(place, "real_model", "print(real)", real)
     third = (place / "families/other.yml").read_text().replace("other", "third")
     (place / "families/third.yml").write_text(third)
-    left = place / "book/_executed/all/17_real.ipynb"  # of a run before
-    left.write_text("{}")
-    page.parameter_defaults.cache_clear()
-    assert "all/17_real" not in planned(place) and left.exists()  # a plan removes nothing
+    assert "all/real_model" not in planned()[1]
     shutil.copytree(place / "results/ranks/other", place / "results/ranks/third")
-    assert "all/17_real" in planned(place)
+    assert "all/real_model" in planned()[1]
+
+
+# ---- what is refused, and what befalls a book
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--family", "dmo"], "dmo"),
+        (["--corpus", "nots"], "nots"),
+        (["--jobs", "0"], "--jobs cannot be 0: give 1 or more"),
+        (["--gpus", "-1"], "--gpus cannot be -1"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_runs(place, words, named, capsys):
+    with pytest.raises(SystemExit) as end:
+        sys.exit(book.main(words))
+    err = capsys.readouterr().err
+    assert end.value.code == 2 and named in err and len(err.splitlines()) == 1
+
+
+def test_a_setting_that_no_page_has_is_refused_before_anything_runs(place):
+    with pytest.raises(InputError, match="n_bootstrp"):
+        planned(n_bootstrp=9)
+
+
+def test_a_book_that_cannot_be_built_leaves_the_one_before_in_its_place(place, monkeypatch):
+    before = {path: path.read_bytes() for path in place.rglob("_build/*/**/*.html")}
+    append(place / "book/intro.md", "\n{doc}`nowhere`\n")
+    done = make(place)
+    assert done.returncode == 1 and "nowhere" in done.stderr
+    # a full disk: no file may grow beyond a few kB
+    (place / "book/intro.md").write_text("# Another\n")
+    limit = ["-c", "import resource as r, runpy; r.setrlimit(r.RLIMIT_FSIZE, (4096, 4096)); "
+             "runpy.run_module('workflow.book', run_name='__main__')", "--html"]  # fmt: skip
+    assert python(*limit, cwd=ROOT).returncode == 1
+    assert before == {path: path.read_bytes() for path in before}
+    # the PDF, too
+    kept = place / "_build/book.pdf"
+    kept.write_bytes(b"%PDF of before")
+    sys.path.insert(0, str(ROOT / "book"))
+    import pdf
+
+    broken = place / "chromium"
+    broken.write_text('#!/bin/sh\nfor a; do case $a in --print-to-pdf=*) echo x > "${a#*=}";; esac; done; exit 1\n')  # fmt: skip  # noqa: E501
+    broken.chmod(0o755)
+    with pytest.raises(RuntimeError, match="chromium"):
+        pdf.printed(place / "book/intro.md", kept, str(broken))
+    assert kept.read_bytes() == b"%PDF of before"
+
+
+def test_folders_change_places_where_the_system_cannot_exchange_them(tmp_path, monkeypatch):
+    for name in ("new", "old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "page").write_text(name)
+    book.exchange(tmp_path / "new", tmp_path / "old")
+    assert (tmp_path / "old/page").read_text() == "new"
+    assert (tmp_path / "new/page").read_text() == "old"
+    monkeypatch.setattr(book.ctypes, "CDLL", lambda name: object())
+    book.exchange(tmp_path / "new", tmp_path / "old")
+    assert (tmp_path / "old/page").read_text() == "old"
+
+
+WAIT = "import os, time\nopen(f'page-{os.getpid()}', 'w')\ntime.sleep(60)"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_book_that_is_stopped_leaves_whole_pages_and_another_goes_on(place, number):
+    shutil.rmtree(place / "book/_executed/other")
+    add_page(place, "03_wait", WAIT)
+    command = [sys.executable, "-m", "rbplib", "book", *WORDS, "--jobs", "2"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    first = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
+    while first.poll() is None and not list(place.glob("page-*")):
+        time.sleep(0.1)
+    second = make(place)  # beside a running one
+    assert second.returncode == 2 and "another process makes this book" in second.stderr
+    os.killpg(first.pid, number)
+    assert first.wait() != 0
+    assert not [path for path in place.rglob("*.tmp") if "snakemake" not in str(path)]
+    assert not list(place.glob("book/_executed/*/03_wait.ipynb"))
+    (place / "notebooks/03_wait.ipynb").unlink()
+    assert make(place).returncode == 0 and planned() == (0, set(), False)
+
+
+def test_a_link_in_place_of_the_temporary_folder_is_told_and_followed_by_none(empty_root, capsys):
+    (empty_root / "logs").mkdir()
+    (empty_root / "logs/tmp").symlink_to(empty_root / "families")
+    assert book.main([]) == 2
+    assert "logs/tmp cannot be made anew" in capsys.readouterr().err
+    assert (empty_root / "families").is_dir()
+
+
+def test_a_step_that_names_the_command_is_not_named_twice(capsys):
+    def step():
+        raise RuntimeError("rbp: there is no text.")
+
+    assert forks.ended(step) == 1
+    assert capsys.readouterr().err == "rbp: there is no text.\n"
+
+
+def test_one_page_leads_to_every_page_of_every_family(built):
+    text = (built[0] / "_build/html/book/_executed/all/families.html").read_text()
+    article = text.split("<article", 1)[1].split("</article>")[0]
+    links = re.findall(r'href="../(\w+/\w+).html"', article)
+    assert sorted(links) == sorted(PAGES - {"all/09_all"}) and "The demo family" in article
 
 
 def test_each_command_has_a_gpu_of_its_own(tmp_path, monkeypatch):
@@ -342,130 +453,3 @@ def test_each_command_has_a_gpu_of_its_own(tmp_path, monkeypatch):
     assert third.stdout.readline().strip() == numbers[0]
     third.communicate()
     second.communicate()
-
-
-def test_a_family_by_path_leaves_no_folder_on_its_page(place, capfd):
-    mine = place / "else where/mine.yml"
-    mine.parent.mkdir()
-    shutil.copy(place / "families/demo.yml", mine)
-    notes = place / "else where/own.yml"
-    shutil.copy(place / "corpora/notes.yml", notes)
-    write_notebook(place / "notebooks/03_plain.ipynb", "print(1)", PER_FAMILY)
-    assert page.main(["03_plain", "--family", str(mine), "--corpus", str(notes)]) == 0
-    printed = capfd.readouterr()
-    text = Path(printed.out.strip()).read_text()
-    assert "else where" not in text and text.count("mine.yml") == text.count("own.yml") == 2
-    assert printed.err == ""  # no word of the kernel's
-
-
-def test_steps_that_the_system_kills_are_named(place):
-    for process in ("getppid", "getpid"):  # of the page, and its kernel
-        kill = f"import os, signal\nos.killpg(0, 0)\nos.kill(os.{process}(), signal.SIGKILL)"
-        write_notebook(place / f"notebooks/03_{process}.ipynb", kill, PER_FAMILY)
-    with pytest.raises(RuntimeError) as error:
-        book.make_book(["demo"], show=False, corpora=["notes"], jobs=2)
-    named = re.findall(r"running 03_(\w+) for demo.*killed", str(error.value))
-    assert sorted(named) == ["getpid", "getppid"]
-
-
-def test_pages_are_forks_of_one_process_that_ends_with_a_killed_book(place):
-    wait = "import os, time\nopen(f'page-{os.getpid()}-{os.getppid()}', 'w')\n"
-    wait += "while not os.path.exists('go'):\n    time.sleep(0.1)"
-    for name in ("03_one", "04_two"):
-        write_notebook(place / f"notebooks/{name}.ipynb", wait, PER_FAMILY)
-    code = "from workflow.book import make_book; make_book(['demo'], ['notes'], False, 2)"
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
-    while process.poll() is None and len(list(place.glob("page-*"))) < 2:
-        time.sleep(0.1)
-    pids = [int(pid) for path in place.glob("page-*") for pid in path.name.split("-")[1:]]
-    processes = [psutil.Process(pid) for pid in pids]
-    (parent,) = {page.parent() for page in processes[1::2]}
-    process.kill()
-    (place / "go").touch()
-    assert psutil.wait_procs([parent, *processes], timeout=60)[1] == []
-
-
-def test_a_page_says_itself_what_it_cannot_import(place):
-    (place / "papermill.py").write_text("import nothing_here")
-    write_notebook(place / "notebooks/03_one.ipynb", "1", PER_FAMILY)
-    with pytest.raises(RuntimeError, match="No module named 'nothing_here'"):
-        book.make_book(["demo"], show=False, corpora=["notes"])
-
-
-def test_a_book_that_is_stopped_blames_no_step(place, monkeypatch):
-    monkeypatch.setenv("BOOK_PROCESS", str(os.getpid()))
-    stop = "import os, signal, time\nos.kill(int(os.environ['BOOK_PROCESS']), signal.SIGTERM)\n"
-    write_notebook(place / "notebooks/03_bad.ipynb", stop + "time.sleep(60)", PER_FAMILY)
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-    others = set(psutil.Process().children(recursive=True))
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            book.make_book(["demo"], show=False, corpora=["notes"])
-    finally:
-        for number, action in before.items():
-            signal.signal(number, action)
-    steps = set(psutil.Process().children(recursive=True)) - others
-    assert psutil.wait_procs(steps, timeout=30)[1] == []
-
-
-def test_a_book_where_a_page_fails_is_made_of_the_rest_and_leaves_nothing_outside(
-    place, tmp_path, monkeypatch
-):
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    for name in ("TMPDIR", "JUPYTER_RUNTIME_DIR", "XDG_CACHE_HOME"):
-        monkeypatch.setenv(name, str(outside))
-    left = place / "logs/tmp/snakemake0/kernel-1.json"  # of a book that was killed
-    left.parent.mkdir(parents=True)
-    left.write_text("{}")
-    # a page says where it writes what it does not keep, and ends with its whole book
-    kill = "import os, tempfile\nopen('where', 'w').write(tempfile.mkdtemp())\n"
-    kill += "open('runtime', 'w').write(os.environ['JUPYTER_RUNTIME_DIR'])\n1 / 0"
-    write_notebook(place / "notebooks/03_bad.ipynb", kill, PER_FAMILY)
-    (place / "_build/html/index.html").unlink()
-    # of a run before, where a model of others was here
-    real = 'real: str = "families/other.yml"  # whose largest model is compared'
-    write_notebook(place / "notebooks/17_real.ipynb", "print(real)", real)
-    shutil.rmtree(place / "results/ranks/other")
-    absent = place / "book/_executed/all/17_real.ipynb"
-    absent.write_text("{}")
-    page.parameter_defaults.cache_clear()
-    with pytest.raises(RuntimeError, match="03_bad.*ZeroDivisionError"):
-        book.make_book(["demo"], show=False, corpora=["notes"], keep_going=True, jobs=1)
-    assert not absent.exists() and not page.page_path("03_bad", "demo").exists()
-    assert (place / "_build/html/index.html").is_file()
-    said = [(place / name).read_text() for name in ("where", "runtime")]
-    assert all(s.startswith(str(place / "logs/tmp")) for s in said)
-    assert not (place / "logs/tmp").exists() and os.environ["TMPDIR"] == str(outside)
-    assert not [p for p in outside.rglob("*") if p.is_file() and "snakemake" in str(p)]
-
-
-def test_a_link_in_place_of_the_temporary_folder_is_told_and_followed_by_none(empty_root):
-    (empty_root / "logs").mkdir()
-    (empty_root / "logs/tmp").symlink_to(empty_root / "families")
-    with pytest.raises(InputError, match="logs/tmp cannot be made anew"):
-        book.make_book()
-    assert (empty_root / "families").is_dir()
-
-
-def test_a_step_that_names_the_command_is_not_named_twice(capsys):
-    def step():
-        raise RuntimeError("rbp: there is no text.\nThe whole log is book.log")
-
-    assert page.ended(step) == 1
-    assert capsys.readouterr().err == "rbp: there is no text.\nThe whole log is book.log\n"
-
-
-def test_one_page_leads_to_every_page_of_every_family(built):
-    text = (built / "_build/html/book/_executed/all/families.html").read_text()
-    article = text.split("<article", 1)[1].split("</article>")[0]
-    links = re.findall(r'href="../(\w+/\w+).html"', article)
-    assert links == sorted(PAGES - {"all/09_all"}) and "The demo family" in article
-
-
-@pytest.mark.parametrize("name", ["a{b}", "a;b"])
-def test_names_that_are_read_as_more_are_refused(monkeypatch, tmp_path, name):
-    monkeypatch.setenv("RBP_ROOT", str(tmp_path / name))
-    with pytest.raises(InputError, match="takes no"):
-        book.refuse_names(r"[{};]")

@@ -12,7 +12,7 @@ from training.train import Plan
 
 HEAD = """# The embedded models
 
-Made by `training/` (all: `make train`; one: `python -m training FAMILY SIZE`; this file:
+Made by `training/` (`python -m training --all`; one: `python -m training FAMILY SIZE`; this file:
 `python -m training table`). Weights are bfloat16 in safetensors; the committed weights are the ones
 that are measured. All sizes of a family saw the same tokens once, in the same shuffled order, and
 every family reads the same text from its beginning; how far, the table says. A step reads {batch}

@@ -1,1 +1,1 @@
-"""The path from rank tables to the book: notebooks run by papermill, pages, HTML."""
+"""The path from rank tables to the book: tables measured, notebooks run by papermill, HTML."""

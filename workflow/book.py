@@ -1,224 +1,284 @@
-"""`rbp book`: the whole workflow in one call, Snakemake in this process with a bar over its
-steps."""
+"""`rbp book`: the whole workflow in one call; and its last step, the HTML out of executed pages.
 
+jupyter-book builds from nothing beside the book that is here, every warning an error, and only
+where the sources or the pages are others than those of the manifest. The two then change places.
+"""
+
+import ctypes
+import fcntl
 import json
-import logging
-import re
-import signal
-import tempfile
-import threading
-import time
-from contextlib import contextmanager, suppress
-from shutil import rmtree
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
-from tqdm import tqdm
-
+from paper.show.plain import shown
 from rbplib.cli import Parser, names
 from rbplib.families import (
     InputError,
     argument,
+    load_corpus,
     load_family,
     one_at_a_time,
     one_each,
-    results_dir,
     root,
     telling,
     write_text,
 )
-from workflow import html
-from workflow.page import CHECKOUT, ended, found
+from rbplib.models import file_digest
+from rbplib.table import asked, missing
+from workflow.forks import ended, step
+from workflow.pages import (
+    CHECKOUT,
+    DEFAULT_FAMILY,
+    MEASURING,
+    TOGETHER,
+    pages,
+    stale,
+    texts,
+    with_repeats,
+)
 
-stopping = threading.Event()  # set once a signal ended the book, and with it its steps
+MANIFEST = "manifest.json"  # what the built book is made of, and its digests
+READ = ("_config.yml", "_toc.yml", "benchmarks/README.md", "workflow/book.py")
+HEAD = """---
+orphan: true
+---
 
+# Every family, every page
 
-class Steps(logging.Handler):
-    """Snakemake's log records as a bar, and what failed steps wrote."""
+:::{{container}} rbp-scope
+Families that were run: {}. Each page says under its title which models and which text it
+rests on.
+:::
 
-    def __init__(self, show):
-        super().__init__(logging.INFO)
-        self.messages = {}  # {job: what it does}
-        self.failures, self.errors = [], []
-        self.bar = tqdm(unit="step", disable=not show, desc="book")
-
-    def emit(self, record):
-        match getattr(record, "event", None):
-            # what begins and ends
-            case "run_info":
-                on_signals(stop)  # again: Snakemake has SIGTERM wait for the steps
-                self.bar.reset(record.stats["total"])
-            case "job_info":
-                self.messages[record.jobid] = record.rule_msg or record.rule_name
-                self.bar.set_postfix_str(self.messages[record.jobid])
-            case "progress":
-                self.bar.update(record.done - self.bar.n)
-            # what fails
-            case "job_error" if not stopping.is_set():
-                self.failures.append(failure(*record.log, self.messages[record.jobid]))
-            case _ if record.levelno >= logging.ERROR:
-                self.errors.append(record.getMessage())
+"""
 
 
-def failure(log, message):
-    """The last 15 lines of a failed step, and its name where it could not say why it ended."""
-    path = root() / log
-    text = path.read_text("utf-8", "replace") if path.is_file() else ""
-    lines = text.splitlines()[-15:]
-    if not any(re.match(r"rbp:|\w*Error\b", line) for line in lines):
-        lines.append(f"{message}: killed by the system, as for want of memory; it left no error.")
-    return "\n".join(lines)
+# ---- the HTML
 
 
-def on_signals(action):
-    """Let the signals that end a process call `action`, but for those it was started to ignore."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, action)
+def executed():
+    return sorted((root() / "book" / "_executed").glob("*/[!.]*.ipynb"))
 
 
-def stop(*_):
-    """End as Ctrl-C does, and every step with its children as well; once is enough."""
-    import psutil  # Snakemake's
+def families_page():
+    """Write the page that leads to every family's pages: the contents hold those of one alone.
 
-    on_signals(signal.SIG_IGN)
-    stopping.set()
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            child.terminate()
-    raise KeyboardInterrupt
-
-
-def run(arguments, show=True):
-    """Run Snakemake with the arguments of its command line; its words go to a log.
-
-    Raises:
-        InputError: it is not installed, or refused while planning. RuntimeError: a step failed.
-        KeyboardInterrupt: it was stopped; the steps that ran have ended.
+    Returns:
+        name of that family: the default one, or the first where no page of it was run.
     """
-    with telling("the workflow needs snakemake, run `make env`"):
-        from snakemake import cli
-        from snakemake.logging import DefaultFormatter
-
-    # Snakemake takes the handlers of its own logger away itself: these are on its parent
-    log = root() / "logs" / "book.log"
-    write_text(log, "")
-    stopping.clear()
-    steps, words = Steps(show), logging.FileHandler(log, encoding="utf-8")
-    words.setFormatter(DefaultFormatter())
-    logger = logging.getLogger("snakemake")
-    logger.handlers = [steps, words]
-    # Each scheduling asks for another one after a span, beside those that follow the end of a step:
-    # at the default of a second they add up to a tenth of the book's time.
-    arguments += ["--quiet", "all", "--max-jobs-per-timespan", "10000/1h"]
-    try:
-        cli.main(list(map(str, arguments)))
-    except SystemExit as end:
-        failed = end.code
-    finally:
-        for thread in threading.enumerate():
-            if isinstance(thread, threading.Timer):  # of the scheduler; Python would wait for it
-                thread.cancel()
-        logger.handlers = []
-        steps.bar.close()
-        words.close()
-
-    # what went wrong, in the words of who knows
-    errors = "\n".join(steps.errors)
-    if refused := re.search(r"^InputError in file .*\n(.*)", errors, re.M):
-        raise InputError(refused[1])
-    if failed and (stopping.is_set() or not steps.failures and not errors):
-        raise KeyboardInterrupt
-    if failed:
-        raise RuntimeError("\n".join(steps.failures or steps.errors) + f"\nThe whole log is {log}")
+    first = {}  # page of each family
+    for path in executed():
+        first.setdefault(path.parent.name, path)
+    first.pop(TOGETHER, None)
+    text = HEAD.format(len(first)) + "\n".join(map(family_part, first.values()))
+    write_text(root() / "book" / "_executed" / TOGETHER / "families.md", text)
+    return DEFAULT_FAMILY if DEFAULT_FAMILY in first else next(iter(first), DEFAULT_FAMILY)
 
 
-def refuse_names(unfit=r"[{}]", who="the workflow", more=()):
-    """Refuse paths that are read as more than names, as with a brace, which Snakemake fills in."""
-    for name in map(str, (root(), results_dir(), CHECKOUT, *more)):
-        if sign := re.search(unfit, name):
-            raise InputError(f"{who} takes no {sign[0]!r} in a name, {name}: give it another.")
+def family_part(page):
+    """Markdown on the family of a page: what its file says, where that is here, and its pages."""
+    name, words = page.parent.name, []
+    with suppress(InputError, LookupError):
+        record = json.loads(page.read_text(encoding="utf-8"))["metadata"]["rbp"]
+        family = load_family(record["parameters"].get("family", name))
+        words = [shown(text) for text in (family.title, family.note) if text not in ("", name)]
+    # search and the theme's print view take a heading for HTML: a title of people stands below it
+    pages = f"```{{toctree}}\n:glob:\n:titlesonly:\n\n../{name}/*\n```\n"
+    return "\n\n".join([f"## {name}", *words, pages])
+
+
+def manifest():
+    """Digests of what a book is built of, and of the book that is here."""
+    files = [*map(root().joinpath, READ), Path(__file__), *(root() / "book").rglob("*")]
+    files += (root() / "_build" / "html").rglob("*")
+    files = [path for path in files if path.is_file() and "__pycache__" not in path.parts]
+    return {str(path).removeprefix(f"{root()}/"): file_digest(path) for path in sorted(files)}
+
+
+def is_current():
+    """Whether the book that is here was built of what is here now, and is whole."""
+    with suppress(OSError, ValueError):
+        record = (root() / "_build" / MANIFEST).read_text(encoding="utf-8")
+        return json.loads(record) == manifest()
+    return False
+
+
+def build(builder, strict=("-W", "--keep-going", "-n")):
+    """Have jupyter-book build from nothing, every warning an error; the folder of what it made.
+
+    An incremental build would keep stale contents and forget earlier warnings.
+    """
+    place = root() / "_build" / f"new-{builder}"
+    shutil.rmtree(place, ignore_errors=True)
+
+    # the contents show one family's pages
+    contents = place / "contents.yml"
+    toc = (root() / "_toc.yml").read_text(encoding="utf-8")
+    write_text(contents, toc.replace(DEFAULT_FAMILY, families_page()))
+
+    # build
+    command = [Path(sys.executable).with_name("jupyter-book"), "build", root(), "--all", "-q"]
+    command += ["--toc", contents, "--path-output", place, "--builder", builder, *strict]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=root())
+    if run.returncode:
+        raise RuntimeError(f"the book has warnings, and each is an error:\n{run.stderr}")
+    return place / "_build" / builder
+
+
+def exchange(new, old):
+    """Let two folders change places at once, where the system can."""
+    with suppress(AttributeError):
+        here, flag = -100, 2  # of Linux: AT_FDCWD, RENAME_EXCHANGE
+        if not ctypes.CDLL(None).renameat2(here, bytes(new), here, bytes(old), flag):
+            return
+    shutil.rmtree(old, ignore_errors=True)
+    new.rename(old)
+
+
+def build_html():
+    """Put a new book in the place of the one that is here, where that is of something else."""
+    html = root() / "_build" / "html"
+    with one_at_a_time(html):
+        if not is_current():
+            with step("html", "the book"):
+                new = build("html")
+                exchange(new, html)
+                shutil.rmtree(new.parents[1])
+                write_text(html.with_name(MANIFEST), json.dumps(manifest()))
+
+
+# ---- what there is to do
+
+
+class Plan:
+    """What a book is made of, and what of it is not here yet.
+
+    settings: of `pages`, and of measuring. Raises InputError: what `pages` and `missing` refuse.
+    """
+
+    def __init__(self, settings):
+        self.how = {name: settings.get(name) for name in MEASURING}
+        self.pages = pages(**settings)
+        # the families that each folder's pages read, on which texts
+        self.read, on = {page.folder: {} for page in self.pages}, {}
+        for page in self.pages:
+            for family in page.families:
+                names = dict.fromkeys(map(argument, texts(page, family)))
+                for one in with_repeats([family]):
+                    self.read[page.folder][one.name] = one
+                    on.setdefault(one.name, {}).update(names)
+        every = {name: family for read in self.read.values() for name, family in read.items()}
+        # {part of the measuring: [(family, model, texts) without a table]}: small models together
+        self.repeats = {family.repeats for family in every.values()}
+        self.parts, self.tables = {}, 0
+        for name, family in every.items():
+            lacking = [] if family.imported else missing(family, list(on[name]), **self.how)
+            self.tables += len(lacking)
+            for model in dict.fromkeys(model for model, _ in lacking):
+                part = "small" if self.is_small(family) else f"{name}/{model}"
+                self.parts.setdefault(part, []).append((family, model, list(on[name])))
+        # pages that are to run: stale, of tables to come, or, if any runs, of all pages before them
+        lacking = {family.name for rows in self.parts.values() for family, *_ in rows}
+        old = [page for page, _ in stale(self.pages)]
+        for page in self.pages:
+            if lacking.intersection(family.name for family in with_repeats(page.families)):
+                old.append(page)
+        self.stale = [page for page in self.pages if page in old or old and page.after]
+        # pages of a run before: of no notebook, and beside families alone of all others
+        names = {page.name for page in self.pages if not settings.get("only")}
+        self.left = {path for path in executed() if path.stem not in names}
+        self.left -= {page.path for page in self.pages}
+
+    def is_current(self):
+        """Whether nothing is to do."""
+        return not (self.stale or self.parts or self.left) and is_current()
+
+    def is_small(self, family):
+        """Whether a family's models are embedded ones, or such trained again."""
+        return family.embedded or family.name in self.repeats
+
+    def steps(self):
+        """{step: folders whose pages it runs}: one for all that read small models alone."""
+        steps = {}
+        for folder, read in self.read.items():
+            small = all(map(self.is_small, read.values()))
+            steps.setdefault("embedded" if small else folder, []).append(folder)
+        return steps
+
+    def measured_for(self, folder):
+        """Parts of the measuring that the pages of a folder wait for."""
+        rows = [(part, family.name) for part in self.parts for family, *_ in self.parts[part]]
+        return list(dict.fromkeys(part for part, name in rows if name in self.read[folder]))
+
+
+# ---- all of it
 
 
 def alone():
-    """Be the one process that makes this root's book; the lock ends with its process."""
-    return one_at_a_time(root() / "logs" / "book")
-
-
-@contextmanager
-def temporary_folder():
-    """The book's own, logs/tmp: what a killed book left there the next one removes."""
-    folder = root() / "logs" / "tmp"
-    rmtree(folder, ignore_errors=True)
-    with telling(f"{folder} cannot be made anew, move it away"):
-        folder.mkdir()
-    tempfile.tempdir = str(folder)  # Snakemake's, who sets it for the steps and their kernels
+    """Be the one process that makes this root's book, as long as the file that is returned is
+    open in any. Raises InputError: another one is."""
+    path = root() / "logs" / ".book.lock"
+    with telling(f"{path.parent} cannot be written: change its permissions"):
+        path.parent.mkdir(exist_ok=True)
+        lock = os.open(path, os.O_CREAT | os.O_RDWR)
     try:
-        yield folder
-    finally:
-        tempfile.tempdir = None
-        rmtree(folder, ignore_errors=True)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InputError("another process makes this book: wait for its end.") from None
+    os.set_inheritable(lock, True)
+    return lock
 
 
-def make_book(families=(), corpora=(), show=True, jobs=None, keep_going=False, **settings):
-    """Run the whole workflow: measure, notebooks, HTML.
+def start(families=(), corpora=(), jobs=None, gpus=1, **settings):
+    """Become Snakemake, which runs the whole workflow; arguments as of the command line.
 
-    Args:
-        families: names or YAML paths, set beside the embedded ones, or alone where settings have
-            "only". corpora: the same. jobs: cores; all when None. keep_going: where a step fails,
-            build the book of the pages that are there. settings: of the workflow ("replace":
-            tables of another record are measured again), or a notebook's parameters.
-    Returns:
-        path of the first page.
-    Raises:
-        InputError, RuntimeError: as `run`.
+    The lock of the book goes with this process, however it ends.
+    Raises InputError: an unknown name, or another process that makes this book.
     """
-    # an unknown name fails here, before anything starts
     families = one_each(map(load_family, families), "families")
-    settings["corpora"] = found(corpora, *families[:1])
+    corpora = asked(*families[:1], None, corpora)[2] if families and corpora else corpora
     settings["families"] = list(map(argument, families))
+    settings["corpora"] = [argument(load_corpus(corpus)) for corpus in corpora]
     config = [f"{key}={json.dumps(value)}" for key, value in settings.items() if value]
-    refuse_names()
-
-    flow, gpus = CHECKOUT / "workflow", settings.get("gpus") or 1
-    arguments = ["--snakefile", flow / "Snakefile", "--profile", flow / "profiles/default"]
-    arguments += ["--directory", root(), "--cores", jobs or "all", "--resources", f"gpu={gpus}"]
-    with alone(), temporary_folder() as folder:
-        arguments += ["--runtime-source-cache-path", folder / "sources", "--config", *config]
-        try:
-            run(arguments, show)
-        except RuntimeError:
-            if keep_going:
-                html.build_html()
-            raise
-    return root() / "_build" / "html" / "index.html"
+    flow, temporary = CHECKOUT / "workflow", root() / "logs" / "tmp"
+    command = ["snakemake", "--snakefile", flow / "Snakefile", "--directory", root()]
+    command += ["--profile", flow / "profiles/default", "--cores", jobs or "all"]
+    command += ["--resources", f"gpu={gpus}", "--config", f"gpus={gpus}", *config]
+    command += ["--runtime-source-cache-path", temporary / "sources"]
+    os.environ["RBP_BOOK"] = str(alone())
+    # what a killed book left here the next one removes
+    shutil.rmtree(temporary, ignore_errors=True)
+    with telling(f"{temporary} cannot be made anew, move it away"):
+        temporary.mkdir()
+    os.environ |= dict.fromkeys(("TMPDIR", "IPYTHONDIR"), str(temporary))
+    os.execv(sys.executable, [sys.executable, "-m", *map(str, command)])
 
 
 def main(argv=None):
-    # options
-    parser = Parser(prog="rbp book", description=make_book.__doc__.split("\n")[0])
+    parser = Parser(prog="rbp book", description="Measure, run the notebooks, build the HTML book.")
     several = {"action": "extend", "type": names, "default": []}
     add = parser.add_argument
     add("--family", dest="families", help="beside the embedded: names or YAML", **several)
     add("--corpus", dest="corpora", help="texts of these families' pages, or of all", **several)
     add("--only", action="store_true", help="these families without the embedded")
     add("--replace", action="store_true", help="measure tables of another record again")
-    add("--keep-going", action="store_true", help="build the pages there are where a step fails")
     add("--jobs", type=int, help="cores (default: all)")
-    add("--gpus", type=int, help="GPUs, with --device cuda a model on each")
+    add("--gpus", type=int, default=1, help="GPUs, with --device cuda a model on each")
     add("--device", help="cpu, cuda, mps, or auto (spread over devices)")
     add("--dtype", help="of the weights, as of `rbp measure`")
-
-    # make it, and say how long it took
+    add("--html", action="store_true", help="build the HTML alone, of the pages that are there")
     options = vars(parser.parse_args(argv))
     for name in ("jobs", "gpus"):
         if options[name] is not None and options[name] < 1:
             parser.error(f"--{name} cannot be {options[name]}: give 1 or more")
-    on_signals(stop)
-    began = time.monotonic()
-
-    return ended(
-        lambda: f"first page: {make_book(**options)}, made in {time.monotonic() - began:.0f} s"
-    )
+    if options.pop("html"):
+        return ended(build_html)
+    return ended(lambda: start(**options))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

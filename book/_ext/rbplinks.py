@@ -17,7 +17,7 @@ from sphinx.roles import XRefRole
 from sphinx.util.nodes import make_refnode
 
 DEFAULT = "nano-pythia"
-PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>[0-9][^/]*|real_model)")
+PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>(?!families$)[^/]+)")
 NUMBERED = re.compile(r"\b[Pp]ages?(?:,?\s(?:and |or |to )?\d\d\b(?![.,]?\d))+")
 NUMBER = re.compile(r"(?:[Pp]age\s)?(\d\d)")
 # in texts and tables of a run, where a notebook alone shows its words; without any the page's title

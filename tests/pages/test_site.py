@@ -26,7 +26,7 @@ from tests.commands import python
 from tests.degenerate import CORPUS, LOSSES, ROOT, root_of_its_own, write_degenerate
 from tests.notebookfiles import KERNEL
 from tests.pagerunner import run_page
-from workflow import page as workflow_page
+from workflow import pages
 
 HOSTILE = (
     "<img src=x onerror=alert(1)> </script><script>alert(2)</script> $x_1$ `code` "
@@ -179,7 +179,7 @@ def write_hostile(place):
     for path in (place / "families" / "hostile.yml", place / "corpora" / f"{CORPUS}.yml"):
         path.write_text(titled + path.read_text().partition("\n")[2])
     notebook = run_page("02_top1_law", family="hostile", corpora=[CORPUS], n_bootstrap=100)
-    workflow_page.tidy(notebook, "hostile")
+    pages.tidy(notebook, "hostile")
     notebook.metadata |= KERNEL
     path = place / "book" / "_executed" / "hostile" / "02_top1_law.ipynb"
     notebook.metadata["rbp"] = {"made_of": None}
