@@ -339,6 +339,8 @@ def load_weights(place, model_id, dtype, device):
     logging.set_verbosity_error()  # else a long table of what does not fit, which is refused below
     if place.is_file():
         check_numbers(config, place, model_id)
+    elif not getattr(config, "quantization_config", None):
+        check_stored(place, model_id)
     # the weights; each parameter must have come from the files
     with telling(f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"):
         net, report = AutoModelForCausalLM.from_pretrained(
@@ -450,6 +452,28 @@ def check_keys(report, model_id):
             f"the weights of {model_id!r} {what} its configuration has ({first}, ...): "
             "give the weights and the config.json that belong together."
         )
+
+
+PLAIN = ("F64", "F32", "F16", "BF16", "I64", "BOOL")  # of weights, and of indices and masks
+
+
+def check_stored(place, model_id):
+    """Refuse weights of a folder that are stored in 8 bits or as integers: without a configuration
+    of how they were quantised they would be read as they lie, without their scale."""
+    from safetensors import safe_open
+
+    for path in sorted(place.glob("*.safetensors")):
+        with (
+            telling(f"{path} cannot be read, copy or fetch it again"),
+            safe_open(path, "pt") as file,
+        ):
+            kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+        for name, kind in kinds.items():
+            if kind not in PLAIN and not COMPUTED.search(name):
+                raise InputError(
+                    f"the weights of {model_id!r} hold {name} as {kind}, and its config.json does "
+                    "not say how it was quantised: give that too, or weights in floats."
+                )
 
 
 def check_numbers(config, path, model_id):

@@ -135,6 +135,14 @@ BAD = {  # what is done to the folder, and what the sentence must say
     ),
     "a bias of the head": (surplus("lm_head.bias"), r"hold 1 more tensors .*\(lm_head.bias"),
     "a scale of a quantised weight": (surplus(f"{FC}_scale", 1), "hold 1 more .*c_fc.weight_scale"),
+    "a quantised weight without its scale": (
+        tensors(lambda state: state.update({FC: state[FC].mul(100).to(torch.int8)})),
+        "hold transformer.h.1.mlp.c_fc.weight as I8, .* does not say how it was quantised",
+    ),
+    "a weight in 8 bits": (
+        tensors(lambda state: state.update({FC: state[FC].to(torch.float8_e4m3fn)})),
+        "c_fc.weight as F8_E4M3, .*how it was quantised",
+    ),
     "a tensor outside the blocks": (surplus("transformer.embed_scale", 1), "hold 1 more .*_scale"),
     "a head of another task": (surplus("score.weight"), "hold 1 more .*score.weight"),
     "an adapter": (adapter, r"adapter beside .*merge_and_unload.*give its folder"),
