@@ -29,6 +29,8 @@ STRING = "shuffled"  # kind of string whose second reading shows it: the text's 
 STRINGS = ("random", STRING, "excerpt")  # kinds of strings that are read twice
 COPYING, LOSS, FIRST = "copying (nats)", "loss (nats)", "−log RBP₁ (nats)"
 TEN = "ten in a row, if independent"
+BATCH, WINDOW = 8, 256  # windows a step, and tokens of one
+REACH = 10**5.7  # T of Aoyama et al.
 WIDTH = 1.959963984540054  # standard errors of a 95% interval
 RUN, PROBED = ["size", "seed"], ["tokens", "probe", "part", "k"]  # what a row is known by
 COLUMNS = [*RUN, *PROBED, "value", "se", "total"]
@@ -40,13 +42,14 @@ FITTED = ["line", "step", "bent", "fall", "steep"]
 TEXTS = [n * 409_600 for n in (3, 5, 10, 20)]  # tokens of the probes that forecasts use
 
 
-def runs():
+def runs(folder="."):
     """{(size, seed): its probes} of every kept training, smallest first; k = 0 of what is no hits.
 
+    folder: of `published/probes`, of trainings with another batch, which end where they copy.
     InputError: no file of one is there, or one has a fault, whose row is named.
     """
     files = {}
-    for file in sorted(held("published", "probes").glob("*.csv")):
+    for file in sorted(held("published", "probes", folder).glob("*.csv")):
         with telling(f"{file} cannot be read, get it again"):
             files[file.name] = rows_of(file)[0].reset_index(drop=True)
     if not files:
@@ -67,6 +70,8 @@ def runs():
             f"published/probes/{file}, row {row + 2}: a number is missing or cannot be, or the row "
             "is there already; get the file again, or train anew."
         )
+    if folder != ".":
+        return dict(list(probes.groupby(RUN)))
     # and every row that others have; a file is of one training
     seen = probes.groupby(["file", *RUN, *PROBED]).size().unstack(["file", *RUN])
     lacking = seen.unstack("tokens").isna().any()
@@ -132,6 +137,22 @@ def onset_frame(trainings):
         at, around = onset(probes)
         rows.append((size, seed, at, *around, *gains(probes, at), probes["tokens"].max()))
     return pd.DataFrame(rows, columns=ONSETS)
+
+
+def by_batch(trainings):
+    """`onset_frame` of the sizes that were trained with several batches, with the batch (windows a
+    step) and the onset that Aoyama et al. predict (2025, arXiv:2511.16893): REACH times the root of
+    the tokens of a batch.
+
+    trainings: of `runs`, with BATCH windows a step.
+    """
+    kept = {BATCH: trainings}
+    for folder in sorted(held("published", "probes").glob("batch-*")):
+        kept[int(folder.name[6:])] = runs(folder.name)
+    frames = [onset_frame(some).assign(batch=batch) for batch, some in kept.items()]
+    frame = pd.concat(frames).sort_values(["batch", "size", "seed"], ignore_index=True)
+    several = frame.groupby("size")["batch"].transform("nunique") > 1
+    return frame[several].assign(predicted=REACH * np.sqrt(frame["batch"] * WINDOW))
 
 
 def onset_slope(onsets):
