@@ -16,11 +16,9 @@ from paper.laws import spread_of_trainings
 from paper.show import style
 from paper.show.numbers import number
 from paper.steps import step_weights
-from paper.tokens import held_out_forecasts
 from rbplib.bootstrap import line
 from rbplib.counts import PARTS, Counts
 from rbplib.families import InputError, held, telling
-from rbplib.losses import Loss
 from rbplib.sheets import rows_of
 from rbplib.table import Ladder
 
@@ -36,10 +34,8 @@ RUN, PROBED = ["size", "seed"], ["tokens", "probe", "part", "k"]  # what a row i
 COLUMNS = [*RUN, *PROBED, "value", "se", "total"]
 ONSETS = [*RUN, "onset", "low", "high", "copyable", "other", "times", "before", "end"]
 LOSSES = [*RUN, "tokens", "k", *PARTS, "whole", "share"]
-PLACE = ["k", "left", "part"]
 STEEP = np.log(2) / 2  # half the length of the steep piece, in ln tokens
 FITTED = ["line", "step", "bent", "fall", "steep"]
-TEXTS = [n * 409_600 for n in (3, 5, 10, 20)]  # tokens of the probes that forecasts use
 
 
 def runs(folder="."):
@@ -152,7 +148,7 @@ def by_batch(trainings):
     frames = [onset_frame(some).assign(batch=batch) for batch, some in kept.items()]
     frame = pd.concat(frames).sort_values(["batch", "size", "seed"], ignore_index=True)
     several = frame.groupby("size")["batch"].transform("nunique") > 1
-    return frame[several].assign(predicted=REACH * np.sqrt(frame["batch"] * WINDOW))
+    return frame[several].assign(predicted=lambda rows: REACH * np.sqrt(rows["batch"] * WINDOW))
 
 
 def onset_slope(onsets):
@@ -326,48 +322,6 @@ def shape_errors(tokens, loss, start):
         missed = y - np.sum(design * fits, axis=1)
         errors[shape] = np.sqrt(np.mean(missed**2))
     return errors
-
-
-def forecasts(frame):
-    """Parts and the whole of `losses` forecast after TEXTS,
-    each from the rest of trainings and probes.
-
-    A row per loss, way of leaving out (`tokens.held_out_forecasts`) and what was forecast; "apart"
-    is the whole, out of the forecasts of its parts. error: the median of its size; away: that over
-    the sd of trainings of one size at the sizes and texts forecast (of a size trained once, that
-    of the next smaller).
-    """
-    ahead = [pd.DataFrame(columns=[*PLACE, "D", "S", "error"], dtype=float)]
-    for k, some in frame[frame["tokens"].isin(TEXTS)].groupby("k"):
-        S, D = some[["size", "tokens"]].to_numpy(float).T
-        parts = {}
-        # both parts and the whole
-        for part in (*PARTS, "whole"):
-            sums = some[[part]].to_numpy().T
-            loss = Loss(sums, np.ones(1), S, hits=False, models=tuple(S), D=D)
-            parts[part] = held_out_forecasts(loss, k=k, part=part)
-        # the whole again, out of its parts
-        if all(map(len, parts.values())):
-            both = [parts[part]["forecast"] for part in PARTS]
-            whole = parts["whole"]
-            apart = joined(*both, some["share"].iloc[0], k)
-            error = apart / whole["measured"] - 1
-            ahead += [*parts.values(), whole.assign(part="apart", error=error)]
-    # how far trainings of one size scatter at each point
-    points = ["k", "tokens", "size"]
-    logs = np.log(frame.set_index(points)[[*PARTS, "whole"]])
-    noise = logs.groupby(points).var().groupby(points[:2]).ffill().stack()
-    each = pd.concat(ahead).join(noise.rename("noise"), on=["k", "D", "S", "part"])
-    # medians over the points of a row
-    each["away"] = np.log1p(each["error"]).abs()
-    each["error"] = each["error"].abs()
-    medians = {
-        "error": "median",
-        "away": "median",
-        "noise": "mean",
-    }
-    rows = each.groupby(PLACE, sort=False).agg(medians).reset_index()
-    return rows.assign(away=rows["away"] / np.sqrt(rows["noise"]))
 
 
 def curves(trainings):

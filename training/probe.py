@@ -21,7 +21,7 @@ LINES = 10  # of the loss curve from one probe to the next
 EVERY = 200  # steps from one probe to the next: 409,600 tokens
 STRINGS, LENGTH = 32, 64  # strings of each kind, and tokens of a string
 KS = (1, 10, 100)
-DEEP = -1.0  # nats of copying, below which a training of another batch has shown what it is for
+DEEP = -0.5  # nats of copying, below which a training of another batch has shown its onset
 SEED = 42  # of the strings, the same for every run
 COLUMNS = ("size", "seed", "tokens", "probe", "part", "k", "value", "se", "total")
 
@@ -85,8 +85,6 @@ class Probe:
         every: steps from one probe to the next.
         deep: nats; training ends once copying of shuffled strings is below.
     """
-
-    done = False
 
     def __init__(self, heldout, every=EVERY, deep=-np.inf):
         numbers = range((len(heldout) - 1) // ladders.CONTEXT)

@@ -1,7 +1,5 @@
 """Probed trainings: where a planted ability comes in, and what a loss loses there."""
 
-from itertools import product
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -219,21 +217,18 @@ def test_an_onset_near_the_last_probe_leaves_errors_of_brute_force(beyond):
     assert errors["steep"] == pytest.approx(np.sqrt(np.mean(np.square(missed))))
 
 
-def test_a_smooth_part_is_forecast_and_one_that_falls_is_not():
-    tokens = np.array([0, *probes.TEXTS], float)
-    trainings = {}
-    for size, seed in [*product((1e4, 3e4, 1e5, 3e5), (-1, 1)), (1e6, 1)]:
-        usual = (2 * size**-0.1 + 20 * (tokens + 1e5) ** -0.25) * np.exp(0.01 * seed)
-        fallen = usual * np.where(tokens > 5e6, 0.4, 1.0)
-        losses = {"copyable": fallen, "other": usual}
-        trainings[size, seed] = probed(size, seed, losses, tokens)
-    frame = probes.losses(trainings)
-    ahead = probes.forecasts(frame[frame["k"] == 1])
-    error = ahead.set_index(["left", "part"])["error"]
-    assert error["the most text", "other"] < 0.01 and error["the most text", "copyable"] > 1
-    assert error["the most text", "apart"] > 0.2
-    # two trainings 2% apart have an sd of 1.4%; the largest, trained once, counts as the next does
-    far = ahead[ahead["error"] > 1]
-    sds = np.log1p(far["error"].astype(float)) / (0.01 * np.sqrt(2))
-    assert len(far) == 2 and far["away"].to_numpy() == pytest.approx(sds.to_numpy(), rel=0.02)
-    assert probes.forecasts(frame[frame["size"] == 1e4]).empty
+def test_the_place_moves_with_the_batch_as_planted(monkeypatch, tmp_path):
+    (tmp_path / "batch-2").mkdir()
+    trainings = {(100, n): planted(4e6 + 1e5 * n) for n in (1, 2, 3)} | {(200, 1): planted(1e6)}
+    others = {(100, n): planted(1.5e6 + 1e5 * n) for n in (1, 2, 3)}
+    monkeypatch.setattr(probes, "held", lambda *parts: tmp_path)
+    monkeypatch.setattr(probes, "runs", {"batch-2": others}.get)
+    frame = probes.by_batch(trainings)
+    assert frame["batch"].tolist() == 3 * [2] + 3 * [8] and (frame["size"] == 100).all()
+    reach = 10**5.7 * np.sqrt(np.array([2, 8]) * 256)
+    assert frame["predicted"].unique() == pytest.approx(reach)
+    power, (low, high) = probes.onset_slope(frame.assign(size=frame["batch"]))
+    assert power == pytest.approx(np.log(5.2 / 2.7) / np.log(4), rel=0.01) and low < power < high
+    # alone, no size has several batches
+    (tmp_path / "batch-2").rmdir()
+    assert probes.by_batch(trainings).empty

@@ -1,10 +1,12 @@
 """Probes of a model in training: counts held to brute force; the training stays the same."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from paper import probes
+from rbplib import InputError
 from training import grid, ladders, probe, train
 
 SIZE = ladders.Size(1, 12, 1)
@@ -72,9 +74,25 @@ def test_a_probed_run_is_the_same_training_and_a_stopped_one_gives_the_same_file
     )
     weights = (of.parameters() for of in (plain, model, again))
     assert all(a.equal(b) and a.equal(c) for a, b, c in zip(*weights, strict=True))
-    text = probe.as_csv(record["looks"], record)
-    assert text == probe.as_csv(resumed["looks"], resumed)
+    text = probe.as_csv(record["looks"], record, 8)
+    assert text == probe.as_csv(resumed["looks"], resumed, 8)
     assert text.startswith(",".join(probe.COLUMNS)) and text.count("\n") == 1 + 3 * 17
+
+
+def test_another_batch_is_probed_after_as_many_tokens_until_it_copies(
+    heldout, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(probe, "EVERY", 20)
+    monkeypatch.setattr(ladders, "sizes_to_probe", lambda: {"tiny": SIZE})
+    monkeypatch.setattr(probe.data, "training_streams", lambda _: (np.tile(heldout, 9), heldout))
+    monkeypatch.setenv("RBP_TRAINING", str(tmp_path))
+    for batch, deep, tokens in ((2, -np.inf, [0, 40_960, 81_920]), (32, np.inf, [0])):
+        monkeypatch.setattr(probe, "DEEP", deep)
+        probe.run("tiny", train.Plan(81_920, batch), tmp_path)
+        rows = pd.read_csv(tmp_path / f"batch-{batch}" / "nano-pythia-tiny-42.csv")
+        assert rows["tokens"].unique().tolist() == tokens and len(rows) == 17 * len(tokens)
+    with pytest.raises(InputError, match="--batch cannot be 3"):
+        probe.run("tiny", train.Plan(81_920, 3), tmp_path)
 
 
 def test_committed_probes_end_at_the_loss_of_the_grid():
