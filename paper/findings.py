@@ -117,6 +117,12 @@ def written_for(judged, **verdicts):
     return here == verdicts
 
 
+def without_ladders(judged):
+    """The same without the cases of our ladders, for a page that has none."""
+    mine = {name for name, of in judged.items() if kind(of.words) == LADDERS}
+    return {n: replace(of, rows=of.rows[:0]) if n in mine else of for n, of in judged.items()}
+
+
 # ---- over the kinds of evidence
 
 HOLDS, FAILS, SPLIT = "holds", "fails", "mixed"  # of a statement

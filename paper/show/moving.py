@@ -14,11 +14,11 @@ import numpy as np
 import yaml
 from scipy.special import logsumexp, stdtrit
 
-from paper.curves import rbp_curves
 from paper.show.numbers import raised
 from paper.show.plain import corpus_title
 from paper.show.prose import say, token
 from rbplib.bootstrap import percentile_interval
+from rbplib.losses import rbp_losses
 
 CHARTS = Path(__file__).with_name("charts")
 KS = (1, 2, 5, 10, 20, 50, 100, 1000)
@@ -28,9 +28,10 @@ COLOURS = {"blue": "#2b83ba", "red": "#d7601e"}  # contrast of three and more, l
 
 
 def explored(tables):
-    """Curves at those k of KS that each vocabulary holds, for the explorers."""
+    """{place: {k: Loss}} at those k of KS that each vocabulary holds, for the explorers."""
     sizes = [int(t.record["vocab_size"]) for ladder in tables.values() for t in ladder]
-    return rbp_curves(tables, [k for k in KS if k <= min(sizes)])
+    ks = [k for k in KS if k <= min(sizes)]
+    return {place: rbp_losses(ladder, ks, repeats=()) for place, ladder in tables.items()}
 
 
 def show(chart):
@@ -85,18 +86,17 @@ def title(corpus):
     return html.unescape(corpus_title(corpus))
 
 
-def explorer(curves, tables):
+def explorer(losses, tables):
     """A law that follows its points: family, corpus, k, what size counts, points left out, a floor.
 
     Its interval is that of other sizes; those of other text take resamples, and are on the page.
-    curves, tables: {corpus: Curve}, {corpus: rank tables}, or both by (family, corpus).
+    losses, tables: {corpus: {k: Loss}}, {corpus: rank tables}, or both by (family, corpus).
     """
     rows = []
-    for place, curve in curves.items():
+    for place, by_k in losses.items():
         whole = [table.record.get("total_params") for table in tables[place]]
         # a row for each model that has a loss at that k
-        for k in map(int, np.intersect1d(curve.ks, KS)):
-            loss = curve.loss(k)
+        for k, loss in by_k.items():
             used = np.flatnonzero(np.isfinite(loss.y))
             if len(np.unique(loss.S[used])) < 3:  # a law takes three sizes
                 continue
