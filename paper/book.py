@@ -295,6 +295,13 @@ def looks(corpora):
     return style.corpus_styles(corpora)
 
 
+def kinds(names):
+    """{name: colour, marker and line} of ways, losses or values that one axis shows."""
+    from paper.show import style
+
+    return style.kinds(names)
+
+
 def panels(n, height=2.5, columns=3):
     """(figure, n axes) side by side in columns with common scales."""
     from paper.show import figures

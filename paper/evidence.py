@@ -8,6 +8,7 @@ from paper.curves import beside, rbp_curve, repeated
 from paper.families import exponent_difference
 from paper.laws import EXPLAINED
 from paper.show.claims import beyond, cases, finite, inside, known_interval
+from paper.show.loss_tables import loss_exponents as loss_exponents
 from paper.show.loss_tables import with_trainings
 from rbplib.families import InputError, default_corpora, load_corpus, load_family
 from rbplib.losses import vocabulary
