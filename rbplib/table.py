@@ -410,7 +410,8 @@ def read_record(path, asked=None, command=""):
     # of what is asked for, where sources of the same text are those of today
     asked = asked or {}
     if "units" in asked and record.get("corpus_digest") == asked["corpus_digest"]:
-        drawn = [dict(entries.get("sample") or {}, group=None) for entries in (record, asked)]
+        drawn = [entries.get("sample") for entries in (record, asked)]
+        drawn = [{**d, "group": None} if isinstance(d, dict) else d for d in drawn]
         if drawn[0] == drawn[1]:
             record |= {name: asked[name] for name in ("sample", "units")}
     if different := [name for name, value in asked.items() if record.get(name) != value]:

@@ -148,7 +148,7 @@ def test_rows_that_no_measurement_gives_are_not_written(tmp_path, rule):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", RECORD)
+@pytest.mark.parametrize("name", sorted({*RECORD} - {"units"}))  # worked out from the text
 def test_a_table_of_something_else_is_refused_and_named(path, name):
     assert read_record(path, RECORD)[name] == RECORD[name]
     for other in ("else", None):
