@@ -24,6 +24,7 @@ DECADE = 0.1  # width in decades of the bins in which ranks are shown and misfit
 RIDGE = 0.99  # correlation of two estimates above which they slide on a ridge
 CONVERGED = 1e-15  # nats per token by which a step still changes the likelihood
 TINY = 1e-300
+LINES = ("-", "--", "-.", ":")  # of fits on one axis
 FOLDS = 5  # of sources, each held out once
 
 # sums over 1..V: ranks up to EXACT one by one, then blocks a factor BLOCK wide with NODES nodes
@@ -414,3 +415,57 @@ def table_contest(table, candidates=tuple(CANDIDATES), n_bootstrap=10_000, seed=
     drawn = pd.DataFrame(sums[:, 1:] / sums[:, :1], columns=scores.columns)
     fits = {name: fits[name] for name in scores}
     return Contest(fits, behind.sum() / tokens.sum(), drawn)
+
+
+# --- for a page
+
+
+def fit_frame(fits):
+    """One row per fitted RankDistribution, in the order given: nats per token above the best,
+    misfit, parameters."""
+    best = min(fit.nll for fit in fits)
+    rows = []
+    for fit in fits:
+        row = {"law": fit.title, "status": fit.status, "nats above the best": fit.nll - best}
+        parameters = [f"{name} {value:.4g}" for name, value in fit.parameters.items()]
+        rows.append(row | {"max |ΔRBP|": fit.max_drbp, "fitted": ", ".join(parameters)})
+    return pd.DataFrame(rows)
+
+
+def draw_histogram(ax, histogram, fits=(), label="measured"):
+    """Share of tokens per rank against rank, with fitted ones as lines (paper Fig. 8c).
+
+    Args:
+        histogram: RankHistogram. fits: RankDistributions.
+    """
+    # what was measured, a mark a bin
+    low, high, share = histogram.wide()
+    density = share / (high - low + 1)
+    ax.plot(np.sqrt(low * high), density, "o", color="black", markersize=3.5, label=label)
+    # what was fitted, a line each
+    for fit, line in zip(fits, LINES, strict=False):
+        ranks = np.arange(1, len(fit.pmf) + 1)
+        ax.plot(ranks, fit.pmf, label=fit.title, linestyle=line)
+    ax.set(xscale="log", yscale="log", xlabel="rank of the true token")
+    ax.set_ylabel("share of tokens per rank")
+    ax.set_ylim(bottom=np.nanmin(density) / 10)
+
+
+def draw_ratio(ax, histogram, fits):
+    """Fitted over observed share in log bins: what a logarithmic histogram hides.
+
+    Returns [{"fit", "times": how far it is off where it is worst}].
+    """
+    # shares of bins
+    low, high, share = histogram.wide()
+    misfits = []
+    for fit, line in zip(fits, LINES, strict=False):
+        below = np.concatenate([[0.0], fit.pmf.cumsum()])
+        ratio = (below[high] - below[low - 1]) / share
+        furthest = np.exp(np.nanmax(np.abs(np.log(ratio))))
+        misfits.append({"fit": fit.title, "times": furthest})
+        ax.plot(np.sqrt(low * high), ratio, label=fit.title, linestyle=line)
+    # 1 is a perfect fit
+    ax.axhline(1, color="black", linewidth=0.8)
+    ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
+    return misfits

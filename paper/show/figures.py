@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator
 
 from paper.show.describe import drawn_data, seen_axes
 from paper.show.plain import plain
-from paper.show.style import ACCENT, EMPTY, GREY, LINES, WIDTH, darker, drawn, svg_of
+from paper.show.style import ACCENT, EMPTY, GREY, WIDTH, darker, drawn, svg_of
 from rbplib.bootstrap import line as least_squares
 
 BAND, PALE = 0.18, 0.09  # opacity of an interval as a band, and of that over trainings too
@@ -261,43 +261,6 @@ def draw_coverage(ax, frame, nominal=0.95, kind="held"):
 
 
 # ---- distributions of ranks
-
-
-def draw_rank_histogram(ax, histogram, fits=(), label="measured"):
-    """Share of tokens per rank against rank, with fitted ones as lines (paper Fig. 8c).
-
-    Args:
-        histogram: RankHistogram. fits: RankDistributions.
-    """
-    # what was measured, a mark a bin
-    low, high, share = histogram.wide()
-    density = share / (high - low + 1)
-    ax.plot(np.sqrt(low * high), density, "o", color="black", markersize=3.5, label=label)
-    # what was fitted, a line each
-    for fit, line in zip(fits, LINES, strict=False):
-        ranks = np.arange(1, len(fit.pmf) + 1)
-        ax.plot(ranks, fit.pmf, label=fit.title, linestyle=line)
-    ax.set(xscale="log", yscale="log", xlabel="rank of the true token")
-    ax.set_ylabel("share of tokens per rank")
-    ax.set_ylim(bottom=np.nanmin(density) / 10)
-    return ax
-
-
-def draw_fit_ratio(ax, histogram, fits):
-    """Fitted over observed share in log bins: what a logarithmic histogram hides."""
-    # shares of bins
-    low, high, share = histogram.wide()
-    middle = np.sqrt(low * high)
-    for fit, line in zip(fits, LINES, strict=False):
-        below = np.concatenate([[0.0], fit.pmf.cumsum()])
-        ratio = (below[high] - below[low - 1]) / share
-        furthest = np.nanmax(np.abs(np.log(ratio)))
-        tell(ax, "ratios", {"fit": fit.title, "times": np.exp(furthest)})
-        ax.plot(middle, ratio, label=fit.title, linestyle=line)
-    # 1 is a perfect fit
-    ax.axhline(1, color="black", linewidth=0.8)
-    ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
-    return ax
 
 
 def draw_candidates(ax, example):

@@ -40,15 +40,3 @@ def law_frame(laws):
     if any(law.training_df for law in laws):
         return frame
     return frame.drop(columns=frame.filter(like="trainings").columns)
-
-
-def rank_law_frame(fits):
-    """One row per fitted distribution, in the order given: nats per token above the best, misfit,
-    parameters."""
-    best = min(fit.nll for fit in fits)
-    rows = []
-    for fit in fits:
-        row = {"law": fit.title, "status": fit.status, "nats above the best": fit.nll - best}
-        parameters = [f"{name} {value:.4g}" for name, value in fit.parameters.items()]
-        rows.append(row | {"max |ΔRBP|": fit.max_drbp, "fitted": ", ".join(parameters)})
-    return pd.DataFrame(rows)
