@@ -1,6 +1,8 @@
 """What is given away: a source distribution is the whole checkout; a wheel has numbers, ranks and a
 command that work from an empty folder."""
 
+import ast
+import json
 import os
 import re
 import shutil
@@ -9,6 +11,9 @@ import zipfile
 
 import pytest
 from commands import ROOT, python
+from smallmodels import save_model
+
+from tests.test_notebooks import python_of
 
 LINES = """
 import rbplib as rbp, sys
@@ -38,10 +43,11 @@ def test_a_source_distribution_is_the_whole_checkout(tmp_path):
     assert not missing, f"MANIFEST.in takes no {sorted(missing)}"
 
 
-@pytest.mark.slow
-def test_the_wheel_works_in_an_empty_folder(tmp_path):
-    # build the wheel of a copy, and lay it out as pip does
-    source, site, empty = (tmp_path / name for name in ("source", "site", "empty"))
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """A folder that has the wheel alone, laid out as pip does; the names in it."""
+    place = tmp_path_factory.mktemp("wheel")
+    source, site = place / "source", place / "site"
     for name in ("rbplib", "families", "corpora", "published", "book", "paper"):
         left_out = shutil.ignore_patterns("__pycache__", "_executed", "*.safetensors")
         shutil.copytree(ROOT / name, source / name, ignore=left_out)
@@ -53,7 +59,12 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
     with zipfile.ZipFile(source / "made" / built.stdout.split()[-1]) as wheel:
         names = [name for name in wheel.namelist() if ".dist-info/" not in name]
         wheel.extractall(site)
+    return site, names
 
+
+@pytest.mark.slow
+def test_the_wheel_works_in_an_empty_folder(tmp_path, site):
+    site, names = site
     # the library, its command, and the YAML of the hub's families and corpora, nothing else
     modules = {f"rbplib/{path.name}" for path in (ROOT / "rbplib").glob("*.py")}
     data = ("rank.cu", "families/gpt2.yml", "families/configs/gpt2.json", "corpora/wikipedia.yml")
@@ -62,7 +73,7 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
     assert not any(re.search("nano-|docs", name) for name in names), names
 
     # from an empty folder
-    empty.mkdir()
+    empty = tmp_path
 
     def run(*arguments):
         return python(*arguments, cwd=empty, PYTHONPATH=str(site))
@@ -84,3 +95,93 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path):
     plain = run("-c", f"{code}\nimport sys\nassert 'torch' not in sys.modules")
     assert not plain.stderr and plain.stdout == "0.0560\n"
     assert {path.name for path in empty.iterdir()} <= {"results"}
+
+
+class WithoutPaper(ast.NodeTransformer):
+    """Code without what it takes from `paper`: imports, names made of these, arguments and
+    statements that need them."""
+
+    def __init__(self):
+        self.names, self.kept = set(), set()
+
+    def needs(self, node):
+        return any(isinstance(n, ast.Name) and n.id in self.names for n in ast.walk(node))
+
+    def visit_ImportFrom(self, node):
+        if not node.module.startswith("paper"):
+            return node
+        self.names |= {name.asname or name.name for name in node.names}
+
+    def visit_Assign(self, node):
+        (target,), value = node.targets, node.value
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = list(zip(target.elts, value.elts, strict=True))
+        kept = []
+        for target, value in pairs:
+            if not self.needs(value):
+                kept.append(ast.Assign([target], self.visit(value), lineno=node.lineno))
+                self.kept.add(getattr(target, "id", ""))
+            elif getattr(target, "id", "") not in self.kept:
+                self.names.add(target.id)
+        return kept
+
+    def visit_AnnAssign(self, node):
+        self.kept.add(node.target.id)
+        return node
+
+    def visit_Expr(self, node):
+        node = self.generic_visit(node)
+        return None if self.needs(node) else node
+
+    def visit_If(self, node):
+        return None if self.needs(node.test) else self.generic_visit(node)
+
+    def visit_Call(self, node):
+        node.keywords = [keyword for keyword in node.keywords if not self.needs(keyword)]
+        return self.generic_visit(node)
+
+
+def code_of_cells(name, first_figure=False, **parameters):
+    """The cells of Python of a notebook as one text with these parameters, without what they take
+    from `paper`; up to its first figure."""
+    parts = []
+    for cell in python_of(ROOT / f"notebooks/{name}.ipynb"):
+        parts.append(cell.source)
+        if "parameters" in cell.metadata.get("tags", []):
+            parts += [f"{key} = {value!r}" for key, value in parameters.items()]
+        if first_figure and "book.show(" in cell.source:
+            break
+    tree = WithoutPaper().visit(ast.parse("\n".join(parts)))
+    return ast.unparse(ast.fix_missing_locations(tree))
+
+
+@pytest.mark.slow
+def test_a_copied_page_and_the_template_need_the_wheel_alone(tmp_path, site):
+    """On a family of three models by its path, whose ranks they measure."""
+    models = [str(tmp_path / f"m{scale}") for scale in (1, 2, 4)]
+    for folder, scale in zip(models, (1, 2, 4), strict=True):
+        save_model(folder, scale=scale)
+    (tmp_path / "mine.yml").write_text(json.dumps({"title": "Mine", "models": models}))
+    # a model whose input and output tables are one says a token again, the wider the surer
+    lines = []
+    for i in range(30):
+        letters = [chr(97 + i * j * 7 % 26) * (2 + j % 3) for j in range(i % 5, 14)]
+        lines.append(json.dumps({"text": "".join(letters)}))
+    (tmp_path / "notes.jsonl").write_text("\n".join(lines))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    given = {"family": "../mine.yml", "corpora": ["../notes.jsonl"], "n_bootstrap": 100}
+    codes = [code_of_cells("02_top1_law", True, **given)]
+    codes.append(code_of_cells("template", other="../mine.yml", **given))
+    template = (ROOT / "notebooks/template.md").read_text()
+    assert "from paper" not in template and "rbp.backtest" in codes[1]
+    exponents = []
+    for code in codes:
+        code += "\nprint([law.alpha for law in laws.values()], rbp.__file__)"
+        done = python("-c", code, cwd=empty, PYTHONPATH=str(site[0]), MPLBACKEND="Agg")
+        assert not done.returncode, done.stderr
+        *alphas, file = done.stdout.splitlines()[-1].split()
+        assert file.startswith(str(site[0]))
+        exponents.append(alphas)
+    assert exponents[0] == exponents[1] and "nan" not in str(exponents)
