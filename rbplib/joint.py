@@ -26,9 +26,10 @@ HUBER = 1e-3  # in logs: where squares end in the objective of Hoffmann et al. 2
 PRECISE = {"ftol": 1e-12, "xtol": 1e-10, "maxfev": 8000}  # of a search
 REWEIGHTED = 60  # times that a search goes on with other weights
 OUTLIER = 4.0  # standard deviations: further off the law a point counts as that far
-EXPONENTS = 0.02, 2.5  # the least and the largest, of which all orders are as likely
+EXPONENTS = 0.02, 2.5  # the least and the largest
 CELLS, DRAWS, ROUNDS = 22, 16, 30  # a side of the first grid, draws in a cell, rounds of cells
 NO_FLOOR = -800.0  # the log of a floor of none: it is 0 as a number
+FINEST = 1e-4  # the least sd of log loss: none is known better
 UPPER_END = 0.25  # share of the points at an upper end, left out to see what is missed
 
 
@@ -235,8 +236,8 @@ def draw_laws(S, D, loss, least=0.0):
     its coefficients follow a multivariate t (least squares of loss over loss, as differences of
     logs are where they are small), of which draws above 0 count. Exponents are drawn from a t
     about where the evidence was in the round before, and weighted (importance sampling).
-    Beforehand all orders of exponents are as likely, coefficients of any size, and a floor up to
-    the least loss.
+    Beforehand all exponents are as likely, coefficients of any size, and a floor up to the least
+    loss.
     """
     from scipy.special import gammaln
 
@@ -262,13 +263,14 @@ def draw_laws(S, D, loss, least=0.0):
             columns[..., 1] = np.exp(-b * d)
             Q, R = np.linalg.qr(columns / loss[:, None])
             aim = Q.sum(axis=1)[..., None]
-            squares = np.maximum(n - np.sum(aim**2, axis=1), 1e-12 * n)
+            squares = np.maximum(n - np.sum(aim**2, axis=1), n * FINEST**2)
             # draws (N, p, DRAWS), and the evidence over the proposal
             sd = np.sqrt(squares / chi2)
             terms = np.linalg.solve(R, aim + sd[:, None] * normal)
             above = (terms > 0).all(axis=1)
             evidence = gammaln(spare / 2) - spare / 2 * np.log(np.pi * squares[:, 0])
-            evidence -= np.linalg.slogdet(R)[1] + floor * np.log(loss.min()) + proposed
+            evidence += powers.sum(axis=1) - proposed
+            evidence -= np.linalg.slogdet(R)[1] + floor * np.log(loss.min())
             shares = np.log(np.maximum(above.mean(axis=1), 1e-300)) + evidence
             # enough, where these and those before were drawn about where the evidence is
             before = heat
