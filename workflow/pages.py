@@ -77,6 +77,7 @@ EVERY = ["rbplib/*.py", "workflow/pages.py", "notebooks/words.md"]
 EVERY += ["book/claims.yml", "book/findings.yml", "published/*.csv"]  # what every page follows from
 READS = {  # what modules of paper/ read, but by `held` of names
     "moving": "paper/show/charts/*.yml",
+    "probes": "published/probes/*/*.csv",
     "tables_here": "published/ranks/*.*",
     "verify": "book/reference.csv",
 }
