@@ -33,7 +33,18 @@ from rbplib.sheets import UNITS, is_paths, is_table
 
 KS = (1, 10, 100)  # fitted where no k is named
 # of several laws, and of forecasts, what a table on a screen has room for
-LAWS = ("family", "corpus", "k", "alpha", "ci_tokens", "ci_models", "r2", "n_models", "status", "caveats")
+LAWS = (
+    "family",
+    "corpus",
+    "k",
+    "alpha",
+    "ci_tokens",
+    "ci_models",
+    "r2",
+    "n_models",
+    "status",
+    "caveats",
+)
 # of a corpus, and of a rank table
 OF_CORPUS = ("name", "source", "title", "documents", "licence")
 OF_TABLE = ("model", "corpus", "protocol", "scored_tokens", "weights_dtype")

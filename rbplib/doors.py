@@ -321,76 +321,81 @@ def without_faults(rows, frame, faults, drop_bad, name):
 
 def family_losses(part, quantity, total, error, seeded, name):
     """The Loss of each k of one family of a table of numbers."""
-    family = part["family"].iloc[0]
+    family, is_share = part["family"].iloc[0], bool(total) and quantity in ("hits", "accuracy")
     trained = (part["D"] > 0).all()  # untrained models have no logarithm of D
-    part = part.fillna({"D": 0})
+    part = part.assign(D=part["D"].fillna(0))
     # a column of each training, smallest first; a row of each k and source
-    sums = total or "one"
-    part = part.assign(one=1.0, error=part[error] if error else 0.0)
-    wide = part.pivot(
-        index=["k", "source"], columns=["S", "D", "model"], values=[quantity, sums, "error"]
-    )
-    wide = wide.sort_index().sort_index(axis=1)
-    of_all = wide[sums]
-    if (
-        wide.drop(columns="error", level=0).isna().any(axis=None)
-        or (of_all.nunique(axis=1) > 1).any()
-    ):
+    columns, rows = ["S", "D", "model"], ["k", "source"]
+    model, row = (part.groupby(of).ngroup().to_numpy() for of in (columns, rows))
+    shape = row.max() + 1, model.max() + 1
+    values, totals, errors = (np.full(shape, np.nan) for _ in range(3))
+    values[row, model] = part[quantity]
+    totals[row, model] = part[total] if total else 1.0
+    errors[row, model] = part[error] if error else 0.0
+    # NaN where a row is missing
+    if np.isnan(values).any() or not (totals == totals[:, :1]).all():
         raise InputError(
             f"each model of {family} in {name} needs one S, and a row at every k and source, "
             f"of the same {total or 'text'}."
         )
-    sizes, tokens, models = zip(*of_all.columns, strict=True)
+    sizes, tokens, models = part[columns].iloc[np.unique(model, return_index=True)[1]].to_numpy().T
+    ks, sources = part[rows].iloc[np.unique(row, return_index=True)[1]].to_numpy().T
+    sizes, ks = sizes.astype(float), ks.astype(float)
     if len(set(models)) < len(models):
-        models = [f"{model} on {D:g} tokens" for _, D, model in of_all.columns]
-    there = size_numbers(np.array(sizes)).max() + 1
+        models = [f"{model} on {D:g} tokens" for model, D in zip(models, tokens, strict=True)]
+    there = size_numbers(sizes).max() + 1
     if there < 3:
         close = " that differ by more than 5%" if there < len(set(sizes)) else ""
         raise FewSizes(f"{family} has {there} model size(s){close} on {name}: a fit needs three.")
-    if quantity in ("hits", "accuracy"):
-        check_rising(wide[quantity], family, name)
+    if is_share:
+        check_rising(values, ks, sources, models, f"of {family} in {name}")
 
-    losses = []
-    for k, rows_of_k in wide.groupby(level="k"):
-        if len(rows_of_k) > len(rows_of_k.drop_duplicates()) == 1:
-            complain(
-                f"all sources of {family} in {name} are equal: intervals over them have no width."
-            )
+    # the rows of each k
+    losses, equal, unknown = [], False, False
+    starts = np.unique(ks, return_index=True)[1]
+    for start, end in zip(starts, [*starts[1:], len(ks)], strict=True):
+        pieces = np.hstack([values[start:end], totals[start:end]])
+        equal |= len(pieces) > 1 and bool((pieces == pieces[0]).all())
         # an error of 0, or none, is not known
-        errors = rows_of_k["error"].iloc[0].to_numpy(float) if error else np.zeros(1)
-        if error and not (errors > 0).all():
-            complain(
-                f"{error} of {family} in {name} is 0 or blank for some models: their errors are "
-                "not known, so there is no interval of them."
-            )
+        known = bool(error) and bool((errors[start] > 0).all())
+        unknown |= bool(error) and not known
         loss = Loss(
-            sums=rows_of_k[quantity],
-            totals=rows_of_k[sums].iloc[:, 0],
+            sums=values[start:end],
+            totals=totals[start:end, 0],
             S=sizes,
-            D=tokens if trained else None,
-            hits=quantity == "hits" or (quantity == "accuracy" and bool(total)),
-            k=int(k) or None,
+            D=tokens.astype(float) if trained else None,
+            hits=is_share,
+            k=int(ks[start]) or None,
             name=f"-log {quantity}" if quantity in ("hits", "accuracy") else "loss",
             family=str(family),
             corpus=name,
             models=tuple(models),
-            labels=tuple(rows_of_k.index.get_level_values("source")),
-            se=errors if (errors > 0).all() else None,
+            labels=tuple(sources[start:end]),
+            se=errors[start] if known else None,
         )
         check_models(loss)
         losses.append(replace(loss, repeats=loss) if seeded else loss)
+    if equal:
+        complain(f"all sources of {family} in {name} are equal: intervals over them have no width.")
+    if unknown:
+        complain(
+            f"{error} of {family} in {name} is 0 or blank for some models: their errors are not "
+            "known, so there is no interval of them."
+        )
     return losses
 
 
-def check_rising(sums, family, name):
-    """InputError where fewer are among the first k of a larger k; sums: a row of each k, source."""
-    steps = sums.groupby(level="source").diff()
-    falls = np.argwhere((steps < 0).to_numpy())
+def check_rising(values, ks, sources, models, where):
+    """InputError where fewer are among the first k of a larger k; values: float64 (D, M), of ks and
+    sources (D,)."""
+    order = np.lexsort((ks, sources))
+    is_same = sources[order][1:] == sources[order][:-1]
+    falls = np.argwhere((np.diff(values[order], axis=0) < 0) & is_same[:, None])
     if len(falls):
-        (k, _), (*_, model) = sums.index[falls[0, 0]], sums.columns[falls[0, 1]]
+        row, model = falls[0]
         raise InputError(
-            f"in {name} {model!r} of {family} has fewer hits at k = {k:g} than at a smaller k: "
-            "what is among the first few is among more; check k and the hits."
+            f"{models[model]!r} {where} has fewer hits at k = {ks[order][row + 1]:g} than at a "
+            "smaller k: what is among the first few is among more; check k and the hits."
         )
 
 

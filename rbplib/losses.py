@@ -268,9 +268,9 @@ def check_models(loss, sizes=3):
             f"{loss.family or 'a Loss'} has {there} model size(s){close} on {text}: "
             "a fit needs three."
         )
-    for name in loss.models:
-        if loss.models.count(name) > 1:
-            raise InputError(f"the model {name!r} is there twice on {text}: name it once.")
+    if len(set(loss.models)) < len(loss.models):
+        name = next(name for name in loss.models if loss.models.count(name) > 1)
+        raise InputError(f"the model {name!r} is there twice on {text}: name it once.")
 
 
 def check_resamples(number, seed=0):

@@ -1,5 +1,7 @@
 """Tables of numbers: the laws of arrays, of numpy, of the published page; bad ones are told."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -51,18 +53,6 @@ def test_a_table_is_the_law_of_its_arrays_to_the_bit(tmp_path, ending):
     assert ours.models == tuple(MODELS) and ours.loss.n_sources == 30 and ours.status == "ok"
     low, high = ours.intervals["text"]["alpha"]
     assert low < 0.2 < high
-
-
-@pytest.mark.parametrize(("between", "ending"), [(", ", "csv"), (" ; ", "csv"), (";", "txt")])
-def test_a_table_may_have_spaces_and_semicolons_as_on_the_page(tmp_path, between, ending):
-    hits, tokens = planted()
-    table = rows_of(hits, tokens).assign(family='"one, or two"')
-    lines = [table.columns, *table.astype(str).to_numpy()]
-    path = tmp_path / f"runs.{ending}"
-    path.write_text("".join(f"{between.join(line)}\n" for line in lines))
-    (loss,) = rbp.table_losses(path)
-    assert np.array_equal(loss.sums, hits) and loss.models == tuple(MODELS)
-    assert loss.family == "one, or two"
 
 
 def test_losses_in_nats_and_bits_are_numpys_line(tmp_path, capsys):
@@ -240,3 +230,21 @@ def test_units_are_taken_and_told(tmp_path, capsys):
         frame.to_csv(path, index=False)
         (loss,) = rbp.table_losses(path)
         assert loss.se == pytest.approx(np.full(5, 0.01))
+
+
+def test_a_hundred_thousand_rows_are_read_by_columns_without_loops_over_cells(tmp_path):
+    path, sources = tmp_path / "runs.csv", 20_000
+    hits = np.random.default_rng(0).integers(10, 40, 5 * sources)
+    frame = pd.DataFrame({"model": np.tile(MODELS, sources), "S": np.tile(S, sources)})
+    frame["source"] = np.repeat([f"page {i}" for i in range(sources)], 5)
+    frame.assign(hits=hits, tokens=50).to_csv(path, index=False)
+    start = time.process_time()
+    (loss,) = rbp.table_losses(path)
+    assert time.process_time() - start < 5 and loss.sums.shape == (sources, 5)
+    assert loss.sums.sum() == hits.sum()
+
+
+def test_an_accuracy_without_questions_may_fall_with_k():
+    rows = pd.DataFrame({"model": 2 * MODELS, "S": [*S, *S], "k": [1] * 5 + [5] * 5})
+    losses = rbp.table_losses(rows.assign(accuracy=[*np.linspace(0.1, 0.5, 5)] * 2))
+    assert [loss.k for loss in losses] == [1, 5] and not losses[0].hits
