@@ -22,6 +22,7 @@ import numpy as np
 
 from paper.show.claims import cases as cases
 from paper.show.claims import claim as claim
+from paper.show.claims import keep as keep
 from paper.show.numbers import Values, interval, number, p_value, short
 from paper.show.plain import corpus_title as title
 from paper.show.plain import shown as plain

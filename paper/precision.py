@@ -6,9 +6,9 @@ from itertools import islice
 
 import pandas as pd
 
-from paper.curves import rbp_curve
-from paper.laws import fit_law
 from rbplib.families import results_dir
+from rbplib.law import fit
+from rbplib.losses import rbp_losses
 from rbplib.measuring import measure
 from rbplib.table import DEFINITIONS
 from rbplib.texts import load_documents
@@ -65,34 +65,32 @@ def tie_frame(tables):
     return pd.DataFrame(rows)
 
 
-def precision_curves(tables, ks):
-    """{(precision, definition): Curve} of {precision: rank tables, models in one order}."""
-    curves = {}
+def precision_losses(tables, ks):
+    """{(precision, definition): {k: Loss}} of {precision: rank tables, models in one order}."""
+    losses = {}
     for precision, ladder in tables.items():
         for definition, name in NAMES.items():
-            curves[precision, name] = rbp_curve(ladder, ks, definition)
-    return curves
+            losses[precision, name] = rbp_losses(ladder, ks, definition, repeats=())
+    return losses
 
 
-def shift_frame(curves, k=1):
+def shift_frame(losses, k=1):
     """One row per precision, definition and model: RBP_k and how far it is from the exact one."""
     parts = []
-    for (precision, definition), curve in curves.items():
-        columns = {"precision": precision, "definition": definition, "model": curve.models}
-        at = curve.index(k)
-        exact = curves[EXACT, definition]
-        frame = pd.DataFrame(columns | {"RBP": curve.rbp[:, at]})
-        parts.append(frame.assign(change=frame["RBP"] - exact.rbp[:, at]))
+    for (precision, definition), by_k in losses.items():
+        loss, exact = by_k[k], losses[EXACT, definition][k]
+        columns = {"precision": precision, "definition": definition, "model": loss.models}
+        parts.append(pd.DataFrame(columns | {"RBP": loss.share, "change": loss.share - exact.share}))
     return pd.concat(parts, ignore_index=True)
 
 
-def precision_frame(curves, ks, n_bootstrap=10_000, seed=42):
+def precision_frame(losses, ks, n_bootstrap=10_000, seed=42):
     """One row per k, precision and definition: exponent, interval over sources,
     change against the exact one."""
     rows = []
     for k in ks:
-        for place, curve in curves.items():
-            law = fit_law(curve, k, n_bootstrap=n_bootstrap, seed=seed)
+        for place, by_k in losses.items():
+            law = fit(by_k[k], n_bootstrap=n_bootstrap, seed=seed)
             rows.append((k, *place, law.alpha, *law.ci_tokens))
     frame = pd.DataFrame(rows, columns=["k", "precision", "definition", "alpha", "low", "high"])
     exact = frame.groupby(["k", "definition"])["alpha"].transform("first")  # the exact come first
