@@ -2,10 +2,11 @@
 what a page rests on."""
 
 from paper.curves import beside, rbp_curve
+from rbplib.counts import counts_path
 from rbplib.families import InputError, default_corpora, known, load_family, one_each
 from rbplib.losses import vocabulary
 from rbplib.measuring import UNSCORED, measured
-from rbplib.table import Ladder, family_tables
+from rbplib.table import Ladder, family_tables, table_paths
 
 
 def measured_families(families=(), corpora=(), protocol="paper"):
@@ -59,6 +60,13 @@ def counted_curves(families, ks):
             curves[family.name, corpus] = beside(curve, again)
             counts[family.name, corpus] = tables
     return curves, counts
+
+
+def counted_elsewhere(families):
+    """Names of the families' repeats that are here as files of counts, and were not measured."""
+    names = {load_family(family).repeats for family in families} - {""}
+    files = [name for name in names if counts_path(load_family(name)).is_file()]
+    return sorted(name for name in files if not table_paths(name))
 
 
 PAPERS = ("gpt2", "opt", "pythia", "qwen2.5")  # families of the paper
