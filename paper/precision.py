@@ -80,7 +80,9 @@ def shift_frame(losses, k=1):
     for (precision, definition), by_k in losses.items():
         loss, exact = by_k[k], losses[EXACT, definition][k]
         columns = {"precision": precision, "definition": definition, "model": loss.models}
-        parts.append(pd.DataFrame(columns | {"RBP": loss.share, "change": loss.share - exact.share}))
+        parts.append(
+            pd.DataFrame(columns | {"RBP": loss.share, "change": loss.share - exact.share})
+        )
     return pd.concat(parts, ignore_index=True)
 
 

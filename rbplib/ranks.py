@@ -90,8 +90,7 @@ def head_ranks(hidden, head, targets, *, dtype=torch.float32):
         dtype: of the product and the comparisons; None keeps the storage dtype of the head.
     Returns, Raises:
         as `token_ranks`.
-    Cost: the matrix product, and on a processor half of it at d = 128 for everything else, less at
-        larger d, more at smaller.
+    Cost: the matrix product, and about a fifth of it at d = 128 for everything else.
     """
     if isinstance(head, Tensor):
         head = Head(head)

@@ -122,6 +122,18 @@ def test_tidying_drops_times_and_stderr_and_hides_parameters():
     assert [o.text for o in notebook.cells[2].outputs] == ["seen"] and not notebook.metadata
 
 
+def test_links_lead_to_pages_and_headings_that_are_there():
+    paths = {path.stem: path for path in [*(ROOT / "book").rglob("*.md"), *NOTEBOOKS]}
+    for path in paths.values():
+        for name, anchor in re.findall(
+            r"{run-page}`(?:[^`<]*<)?([\w/]+)(?:#([\w-]+))?>?`", path.read_text("utf-8")
+        ):
+            page = paths[name].with_suffix(".md")
+            heads = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
+            slugs = [re.sub(r"[^a-z0-9]+", "-", head.lower()).strip("-") for head in heads]
+            assert anchor in ["", *slugs], f"{path.name}: {name}#{anchor}"
+
+
 def test_nothing_of_the_paper_is_lost():
     """The table of the findings names each section, figure and equation of the paper, with a page
     that speaks of it."""
