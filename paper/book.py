@@ -28,6 +28,7 @@ from paper.show.plain import corpus_title as title
 from paper.show.plain import shown as plain
 from paper.show.prose import imported_words as imported_words
 from paper.show.prose import table as table
+from paper.show.prose import token as token
 from paper.show.prose import within as within
 from paper.tables_here import ladders as ladders
 from rbplib.families import held as held

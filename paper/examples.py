@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from paper.show.figures import draw_candidates as draw_candidates
 from rbplib.families import load_family
 
 CONTEXT = 12  # tokens of context shown
