@@ -242,7 +242,7 @@ def number_frame(rows, quantity, total, error, written, units, name):
         values = cell_numbers(frame[column], written)
         if column == "S" and np.isnan(values).all():
             values = sizes_in_names(frame[column])
-        if column in units and written:
+        if column in units and (written or units[column]):
             values = in_units(frame[column], values, units[column], name)
         fine = (values >= (column in LEAST_1)) & (values <= (MOST if column in units else WHOLE))
         if column in ("k", "hits"):

@@ -337,18 +337,16 @@ def refuse_lacking(rows, chosen, name):
     lacking = [] if "S" in chosen or FILE in rows and rows[FILE].nunique() > 1 else ["S"]
     if quantities == ["hits"] and "tokens" not in chosen:
         lacking.append("tokens")
-    near = []
+    # names that are nearly theirs
+    near, named = {}, {plain(column): column for column in rows if column != FILE}
     for ours in [*lacking, *([] if quantities else QUANTITIES)]:
-        named = {plain(column): column for column in rows if column != FILE}
-        for alike in difflib.get_close_matches(NAMES[ours][0], named, 1, 0.75):
-            near.append(f"{named[alike]!r} as {ours}")
         for word in NAMES[ours]:
-            for alike in difflib.get_close_matches(word, named, 1, 0.8):
-                near.append(f"{named[alike]!r} as {ours}")
+            for alike in difflib.get_close_matches(word, named, 1, 0.75):
+                near[f"{named[alike]!r} as {ours}"] = None
     lacking += [] if quantities else [f"one of {', '.join(QUANTITIES)}"]
     if lacking:
         there = ", ".join(map(repr, rows.columns.drop(FILE, errors="ignore")))[:400]
-        hint = f" (did you mean {' or '.join(dict.fromkeys(near))}?)" if near else ""
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         raise InputError(
             f"{name} lacks {' and '.join(lacking)}{hint}, it has {there}: name its columns, as in "
             "--columns S=n_params,loss=val_loss."
@@ -369,7 +367,9 @@ def as_meant(rows, columns, last_row, name):
     if "S" not in rows:
         rows["S"] = files
         complain(f"{name}: S from the names of the files.")
-    # a model is the row where nothing names it
+    # a model is the row where nothing names it, nor its size
+    if "model" not in rows and not holds_numbers(rows["S"]):
+        rows["model"] = rows["S"]
     apart = rows.columns.intersection(["family", "k", "model", "D", "seed"]).tolist()
     if "model" not in rows:
         by_row = not {"k", "source"} & set(rows)

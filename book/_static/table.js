@@ -166,6 +166,8 @@ const rbpTable = (function () {
     const { columns, units, told, what } = byOurNames(table, said), n = table.rows.length;
     const has = (name) => name in columns, rows = [...Array(n).keys()];
     if (!n) throw Error("There is no row below the first line: give one for each model.");
+    const inNames = (cell) => ((cell.match(SIZE) || []).length === 1 ? number(cell.match(SIZE)[0]) : NaN);
+    if (!has("model") && numbersOf(columns.S, "S").every(Number.isNaN)) columns.model = columns.S;
     if (!has("model")) columns.model = rows.map((i) => (has("k") || has("source") ? `S = ${columns.S[i]}` : `row ${i + 1}`));
     // a source that no row needs only says where it is from
     if (has("source")) {
@@ -188,7 +190,6 @@ const rbpTable = (function () {
     for (const name of ["S", "D", "k", what, total, error].filter((name) => name && has(name))) {
       const cells = columns[name], isTokens = name === "D", isSize = name === "S";
       let x = numbersOf(cells, name);
-      const inNames = (cell) => ((cell.match(SIZE) || []).length === 1 ? number(cell.match(SIZE)[0]) : NaN);
       if (isSize && x.every(Number.isNaN)) x = cells.map(inNames);
       if (isSize) x = inUnits(cells, x, sizeUnit || units.S, "S");
       if (isTokens) x = inUnits(cells, x, tokenUnit || units.D, "D");

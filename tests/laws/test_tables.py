@@ -224,6 +224,12 @@ def test_units_are_taken_and_told(tmp_path, capsys):
             assert record["log_c"] == pytest.approx(np.log(9))
         words = {"accuracy": "per cent", "perplexity": "sizes alone", "bpb": "by bytes"}
         assert words.get(name, "by characters") in err
+    # a frame has our names, unless others are said
+    frame = pd.DataFrame({"model": MODELS, "N": S / 1e6, "loss": nats})
+    with pytest.raises(rbp.InputError, match="no column 'S'"):
+        rbp.table_losses(frame)
+    (loss,) = rbp.table_losses(frame, {"S": "N"}, size_unit="M")
+    assert np.allclose(loss.S, S)
     # an error of a share, and of a perplexity, is one of its logarithm
     for name, error in {"accuracy": "acc_stderr", "perplexity": "ppl_stderr"}.items():
         frame = pd.DataFrame({"S": S, name: planted[name], error: 0.01 * planted[name]})
