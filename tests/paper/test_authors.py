@@ -139,7 +139,7 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs):
     page = run_page("10_gpt2", n_bootstrap=100)
     text = words(page)
     assert "With 40 articles resampled" in text and "judged by intervals over articles" in text
-    for claim in ("Random noise is enough for GPT-2's", "GPT-2's points on Wikipedia rest on"):
+    for claim in ("Random noise explains GPT-2's", "GPT-2's points on Wikipedia rest on"):
         (line,) = (line for line in text.splitlines() if line.startswith(f"- *The paper:* {claim}"))
         assert line.endswith("**differs**"), line
     # runs too few for an interval decide nothing
