@@ -424,7 +424,10 @@ def read_record(path, asked=None, command=""):
 
 
 def unusable(path, why, command=""):
-    """What to say of a table that is not used; nothing writes over it unasked."""
+    """What to say of a table that is not used; nothing writes over it unasked. command: None of an
+    imported table."""
+    if command is None:
+        return InputError(f"{path} {why}: `rbp import` its family's file again.")
     return InputError(
         f"{path} {why}: measure over it by `{command or 'rbp measure'} --replace`, "
         "or give another folder by --results."
@@ -579,7 +582,7 @@ def tables_here(family, models, corpora, protocol="paper", results=None, counts=
     # those that are there, and in what precision
     tables, missing = {corpus.name: [] for corpus in corpora}, []
     precisions, unasked = {}, False
-    command = measuring(family, corpora, protocol, results)
+    command = None if family.imported else measuring(family, corpora, protocol, results)
     for model, records in expected(family, models, corpora, protocol, **options).items():
         for record in records:
             path = ranks_path(record, results)

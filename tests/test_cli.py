@@ -136,6 +136,12 @@ def test_a_text_of_ones_own_is_fitted_by_its_label_where_the_repeats_lack_it(
     assert not code and json.loads(out)["corpus"] == "notes" and not err
     # and without its name, as `rbp measure` says to go on
     assert '"corpus": "notes"' in run(capsys, words)[1]
+    # a model on an edited text: the command names a path, for a label is none to measure
+    path = root / f"results/ranks/synthetic/synthetic-9000/notes{ending}.parquet"
+    table, whole = read_table(path), path.read_bytes()
+    write_table(path, table.columns, table.record | {"corpus_digest": "edited"})
+    assert "--corpus PATH_OF_notes" in run(capsys, words)[2]
+    path.write_bytes(whole)
     (root / "results").rename(root / "moved")
     words = f"export --family synthetic --protocol {protocol} --corpus notes -o {root}/notes.ranks"
     assert not run(capsys, f"{words} --results {root}/moved")[0]

@@ -252,6 +252,13 @@ def test_what_is_not_there_is_one_sentence(shared, elsewhere):
     assert {*elsewhere.rglob("*")} == before  # nor of its repeats
     take(shared[1], "theirs")  # the same file again
     table = next(elsewhere.glob("results/ranks/theirs/*/code.parquet"))
+    # a damaged one comes again
+    whole = table.read_bytes()
+    table.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+    with pytest.raises(InputError, match="is damaged: `rbp import` its family's file again"):
+        measured("theirs", ["code"])
+    take(shared[1], "theirs")
+    assert table.read_bytes() == whole and measured("theirs", ["code"])
     before, found = table.read_bytes(), read_table(table)
     worse = dict(found.columns) | {"greater": found.greater + (found.greater < 300)}
     write_table(table, worse, found.record)
