@@ -14,35 +14,39 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PACKAGES = ("torch", "transformers", "numpy", "scipy", "pandas", "lm-eval", "minicons")
+PACKAGES = ("torch", "transformers", "numpy", "scipy", "pandas", "lm-eval")
 OURS = "rbplib"  # the contender that all others are put beside
 
 
-def parser(name, text):
+def parser(name, text, rounds=5):
     """Command line that every benchmark has; `--child` is for processes that it starts itself."""
     options = argparse.ArgumentParser(
         prog=f"python -m benchmarks {name}", description=text.splitlines()[0]
     )
-    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--rounds", type=int, default=rounds)
     options.add_argument("--quick", action="store_true", help="tiny, one round, nothing recorded")
     options.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     return options
 
 
-def child(module, *words):
-    """What `python -m benchmarks.MODULE --child WORDS` prints in its last line, from JSON."""
+def child(module, *words, **variables):
+    """What `python -m benchmarks.MODULE --child WORDS` prints in its last line, from JSON.
+
+    variables: of its environment, beside this one's.
+    """
     command = [sys.executable, "-m", f"benchmarks.{module}", "--child", *map(str, words)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    environment = os.environ | variables
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def seconds(run, *inputs, device="cpu"):
-    """Wall time of one call, until the device has done its work."""
+def seconds(run, *inputs, device="cpu", clock=time.perf_counter):
+    """Time of one call by a clock, until the device has done its work."""
     finish(device)
-    start = time.perf_counter()
+    start = clock()
     run(*inputs)
     finish(device)
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def finish(device):
@@ -52,12 +56,12 @@ def finish(device):
         torch.cuda.synchronize()
 
 
-def rounds(contenders, inputs, count, device="cpu"):
+def rounds(contenders, inputs, count, **how):
     """Seconds of each contender, {name: list of `count`}: all in turn, `count` times over."""
     times = {name: [] for name in contenders}
     for _ in range(count):
         for name, run in contenders.items():
-            times[name].append(seconds(run, *inputs, device=device))
+            times[name].append(seconds(run, *inputs, **how))
     return times
 
 

@@ -192,7 +192,7 @@ def by_size(run, sizes, count, device, end):
 
 
 def main(argv=None):
-    parser = common.parser("gpu", __doc__)
+    parser = common.parser("gpu", __doc__, rounds=7)
     parser.add_argument("--minutes", type=float, default=4)
     parser.add_argument("--device", default="cuda", help="cpu: a rehearsal, for --quick alone")
     options = parser.parse_args(argv)

@@ -1,19 +1,16 @@
 """The head alone: ranks and log-probabilities from hidden states, by rbplib and in other ways.
 
-    python -m benchmarks heads [--rounds 5] [--busy]
-
-With --busy a process a core computes beside them, and only rbplib and the full logits are timed:
-how much more do neighbours cost the rank head? That is shown, not recorded.
+    python -m benchmarks heads [--rounds 7]
 
 All ways take the same hidden states (n, d), output embedding (V, d) and targets (n,), in turn in
-one process. Peak memory is that of a process of its own.
+one process of one thread, once with malloc as it comes and once where freed memory is kept. CPU
+time is told, of which neighbours cost little. Peak memory is that of a process of its own.
 """
 
 import json
-import os
 import statistics
-import subprocess
 import sys
+import time
 
 import torch
 from torch.nn import LinearCrossEntropyOptions
@@ -25,9 +22,10 @@ from rbplib.ranks import head_ranks
 SIZES = [(50_304, 128), (50_304, 512), (4_096, 128), (4_096, 512)]  # V, d
 ROWS = 2_048
 LARGEST = (50_304, 512)  # whose memory and differences are told
-TOP = 10_000  # candidates that the paper's own code sorts
 # Rows of linear_cross_entropy at once: of its own choice a processor takes tens of times as long.
 CHUNK = {"cpu": 256, "cuda": 2_048}
+KEPT = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(1 << 30))
+KINDS = {"default malloc": {}, "memory kept": KEPT}  # as `rbp book` keeps it
 MOST = 0.05  # share of ranks that another way of adding up may move
 
 
@@ -44,21 +42,6 @@ def logits_alone(hidden, weight, targets):
 def compare(hidden, weight, targets):
     logits = hidden @ weight.t()
     rank = (logits >= logits.gather(1, targets[:, None])).sum(1)
-    return rank, logprob_of(logits, targets)
-
-
-def argsort(hidden, weight, targets):
-    logits = hidden @ weight.t()
-    order = logits.argsort(1, descending=True)
-    rank = (order == targets[:, None]).float().argmax(1) + 1
-    return rank, logprob_of(logits, targets)
-
-
-def topk(hidden, weight, targets):
-    logits = hidden @ weight.t()
-    most = min(TOP, logits.shape[1])
-    places = logits.topk(most).indices == targets[:, None]
-    rank = torch.where(places.any(1), places.float().argmax(1) + 1, most + 1)
     return rank, logprob_of(logits, targets)
 
 
@@ -80,8 +63,6 @@ CONTENDERS = {
     common.OURS: rbplib,
     "logits alone": logits_alone,
     "logits, compare": compare,
-    "logits, sort": argsort,
-    "logits, top 10,000": topk,
     "linear_cross_entropy": cross_entropy,
     "linear_cross_entropy, chunked": cross_entropy_chunked,
 }
@@ -99,7 +80,7 @@ def states(rows, vocab, width, device="cpu", dtype=torch.float32):
 def differences(inputs):
     """{contender: (share of ranks that differ from rbplib's, largest difference of logprob)}.
 
-    Either is None where a contender does not give it. A rank past the top 10,000 counts as one.
+    Either is None where a contender does not give it.
     """
     truth, truth_logprob = rbplib(*inputs)
     differing = {}
@@ -107,8 +88,7 @@ def differences(inputs):
         rank, logprob = run(*inputs)
         moved = nats = None
         if rank is not None:
-            expected = truth.clamp(max=TOP + 1) if run is topk else truth
-            moved = (rank != expected).double().mean().item()
+            moved = (rank != truth).double().mean().item()
         if logprob is not None:
             nats = (logprob - truth_logprob).abs().max().item()
         differing[name] = moved, nats
@@ -116,7 +96,7 @@ def differences(inputs):
 
 
 def cells(times, name, rows):
-    """Microseconds a token, and the ratio to rbplib."""
+    """CPU-microseconds a token, and the ratio to rbplib."""
     text = f"{statistics.median(times[name]) / rows * 1e6:.1f}"
     return text if name == common.OURS else f"{text}; {common.ratio(times, name)}"
 
@@ -126,69 +106,66 @@ def shown(number, text):
     return "–" if number is None else format(number, text)
 
 
-def beside_neighbours(rows, sizes, count):
-    """Table of rbplib and the full logits while a process a core computes beside them."""
-    ways = {name: CONTENDERS[name] for name in (common.OURS, "logits alone")}
-    neighbours = []
-    for _ in range(os.cpu_count() or 1):
-        neighbours.append(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
-    try:
-        lines = [[name] for name in ways]
-        for size in sizes:
-            times = common.rounds(ways, states(rows, *size), count)
-            for line in lines:
-                line.append(cells(times, line[0], rows))
-    finally:
-        for process in neighbours:
-            process.kill()
-            process.wait()
-    return common.table(["", *(f"V = {vocab:,}, d = {width}" for vocab, width in sizes)], lines)
+def timed(sizes, rows, count):
+    """[(size, {contender: CPU-seconds})], in turns; nothing where ranks differ."""
+    times = []
+    for size in sizes:
+        # differences first: ways that do not agree are not timed. This call warms them up, too
+        inputs = states(rows, *size)
+        differing = differences(inputs)
+        if max(moved or 0 for moved, _ in differing.values()) > MOST:
+            print(f"ranks differ at V, d = {size}: {differing}", file=sys.stderr)
+            return []
+        times.append((size, common.rounds(CONTENDERS, inputs, count, clock=time.process_time)))
+    return times
+
+
+def by_way(kind, times, rows, *more):
+    """A table of one line a contender, and cells of more columns: {heading: {contender: cell}}."""
+    head = [kind, *(f"V = {vocab:,}, d = {width}" for (vocab, width), _ in times)]
+    lines = []
+    for name in CONTENDERS:
+        lines.append([name, *(cells(seconds, name, rows) for _, seconds in times)])
+        lines[-1] += [column[name] for _, column in more]
+    return common.table([*head, *(heading for heading, _ in more)], lines)
 
 
 def main(argv=None):
-    parser = common.parser("heads", __doc__)
-    parser.add_argument("--busy", action="store_true")
-    options = parser.parse_args(argv)
-    rows, sizes, count = ROWS, SIZES, options.rounds
-    # Memory of one way in a process of its own.
+    options = common.parser("heads", __doc__, rounds=7).parse_args(argv)
+    # one way's memory, or the times of all, in a process of its own
     if options.child:
-        name, *size = options.child
-        inputs = states(*map(int, size))
+        name, *numbers = options.child
+        rows, *size = map(int, numbers)
+        if name == "times":
+            torch.set_num_threads(1)
+            print(json.dumps(timed(SIZES, rows, *size)))
+            return 0
+        inputs = states(rows, *size)
         CONTENDERS[name](*(inputs[0][:64], inputs[1], inputs[2][:64]))
         print(json.dumps(common.peak_mb(CONTENDERS[name], *inputs)))
         return 0
     if options.quick:
-        rows, sizes, count = 64, [(1_000, 16)], 1
-    if options.busy:
-        print(beside_neighbours(rows, sizes, count))
-        return 0
-    # Differences first: ways that do not agree are not timed. This call warms them up, too.
-    times, largest = {}, LARGEST if LARGEST in sizes else sizes[-1]
-    for size in sizes:
-        inputs = states(rows, *size)
-        differing = differences(inputs)
-        if size == largest:
-            told = differing
-        if max(moved or 0 for moved, _ in differing.values()) > MOST:
-            print(f"ranks differ at V, d = {size}: {differing}", file=sys.stderr)
+        times = timed([(1_000, 16)], 64, 1)
+        print(by_way("", times, 64))
+        return int(not times)
+    # both kinds of memory
+    texts, raw = [], {}
+    differing = differences(states(ROWS, *LARGEST))
+    columns = {"memory, MB": {}, "ranks that differ": {}, "logprob, nats": {}}
+    for name, (moved, nats) in differing.items():
+        memory = common.child("heads", name, ROWS, *LARGEST)
+        told = f"{memory:,.0f}", shown(moved, ".2%"), shown(nats, ".1e")
+        for column, cell in zip(columns.values(), told, strict=True):
+            column[name] = cell
+    for kind, variables in KINDS.items():
+        raw[kind] = common.child("heads", "times", ROWS, options.rounds, **variables)
+        if not raw[kind]:
             return 1
-        times[size] = common.rounds(CONTENDERS, inputs, count)
-    # One line a contender.
-    lines = []
-    for name in CONTENDERS:
-        moved, nats = told[name]
-        if options.quick:
-            memory = common.peak_mb(CONTENDERS[name], *inputs)
-        else:
-            memory = common.child("heads", name, rows, *largest)
-        lines.append([name, *(cells(times[size], name, rows) for size in sizes)])
-        lines[-1] += [f"{memory:,.0f}", shown(moved, ".2%"), shown(nats, ".1e")]
-    head = ["", *(f"V = {vocab:,}, d = {width}" for vocab, width in sizes)]
-    text = common.table([*head, "memory, MB", "ranks that differ", "logprob, nats"], lines)
+        texts.append(by_way(kind, raw[kind], ROWS, *columns.items()))
+        columns = {}
+    text = "\n\n".join(texts)
     print(text)
-    if not options.quick:
-        raw = [[size, taken] for size, taken in times.items()]
-        common.record("heads", text, threads=torch.get_num_threads(), seconds=raw)
+    common.record("heads", text, threads=1, cpu_seconds=raw)
     return 0
 
 

@@ -4,20 +4,18 @@ Models have the real architecture (GPT-NeoX) and shape with random weights, and 
 since neither changes the arithmetic. A way is a function of (model, ids); tokenisation is left out.
 """
 
-import warnings
-
 import torch
 
 from benchmarks import common, heads
 from rbplib.ranks import sequence_ranks
 
+TOP = 10_000  # candidates that the paper's own code sorts
 SHAPES = {  # hidden, layers, heads, vocabulary, as in Pythia's configurations
     "tiny": (16, 1, 2, 11_000),
     "14m": (128, 6, 4, 50_304),
     "70m": (512, 6, 8, 50_304),
     "410m": (1024, 24, 16, 50_304),
     "1.4b": (2048, 24, 16, 50_304),
-    "12b": (5120, 36, 40, 50_688),
 }
 
 
@@ -75,12 +73,12 @@ def paper(model, ids):
     reads each value out of its tensor.
     """
     probabilities = model(ids).logits.softmax(-1)
-    best = probabilities.topk(heads.TOP, dim=-1).indices
+    best = probabilities.topk(TOP, dim=-1).indices
     ranks, logprobs = [], []
     for b, row in enumerate(ids.tolist()):
         for t in range(1, len(row)):
             place = (best[b, t - 1] == row[t]).nonzero()
-            ranks.append(place[0].item() + 1 if len(place) else heads.TOP + 1)
+            ranks.append(place[0].item() + 1 if len(place) else TOP + 1)
             logprobs.append(probabilities[b, t - 1, row[t]].log().item())
     return ranks, logprobs
 
@@ -99,51 +97,6 @@ def word_tokenizer(vocab):
     )
 
 
-def wrapped_once(wrap):
-    """Peers wrap a model before they score it; that is done once and not timed."""
-    scorers = {}
-
-    def run(model, ids):
-        if id(model) not in scorers:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                scorers[id(model)] = wrap(model)
-        return scorers[id(model)](ids)
-
-    return run
-
-
-@wrapped_once
-def lm_eval(model):
-    """The call that rolling log-likelihood of lm-evaluation-harness makes per batch."""
-    from lm_eval.models.huggingface import HFLM
-
-    tokenizer = word_tokenizer(model.config.vocab_size)
-    harness = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=4)
-
-    def score(ids):
-        requests = [(("", ""), row[:1], row[1:]) for row in ids.tolist()]
-        return harness._loglikelihood_tokens(requests, disable_tqdm=True)
-
-    return score
-
-
-@wrapped_once
-def minicons(model):
-    """compute_stats with rank=True, which token_score(rank=True) of minicons runs."""
-    from minicons.scorer import IncrementalLMScorer
-    from transformers import BatchEncoding
-
-    tokenizer = word_tokenizer(model.config.vocab_size)
-    scorer = IncrementalLMScorer(model, str(model.device), tokenizer=tokenizer)
-
-    def score(ids):
-        encoded = BatchEncoding({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-        return scorer.compute_stats(scorer.prepare_text(encoded), rank=True)
-
-    return score
-
-
 CONTENDERS = {  # what is timed, and what it gives
     common.OURS: (rbplib, "rank, ties, logprob"),
     "body only": (body_only, "nothing: the floor without a head"),
@@ -151,7 +104,4 @@ CONTENDERS = {  # what is timed, and what it gives
     "linear_cross_entropy, chunked": (by_head(heads.cross_entropy_chunked), "logprob"),
     "compare and log-softmax": (by_head(heads.compare), "rank, logprob"),
     "the paper's algorithm": (paper, "rank up to 10,000, logprob"),
-    "lm-evaluation-harness": (lm_eval, "logprob, greedy flag"),
-    "minicons": (minicons, "rank, logprob"),
 }
-PACKAGE = {"lm-evaluation-harness": "lm_eval", "minicons": "minicons"}

@@ -9,7 +9,6 @@ above the loaded model is that of a process of its own.
 import json
 import statistics
 import sys
-from importlib.util import find_spec
 
 import torch
 
@@ -18,22 +17,12 @@ from benchmarks import common, peers
 SHAPES, BATCH = ("14m", "70m"), (4, 512)
 
 
-def contenders():
-    """{name: (way, what it gives)} of those whose package is installed."""
-    usable = {}
-    for name, contender in peers.CONTENDERS.items():
-        package = peers.PACKAGE.get(name)
-        if package is None or find_spec(package):
-            usable[name] = contender
-    return usable
-
-
 def timed(shape, batch, length, count):
     """{contender: seconds} of one model, in turns; each is called once before."""
     with torch.inference_mode():
         model = peers.make_model(shape)
         ids = peers.make_ids(model, batch, length)
-        ways = {name: way for name, (way, _) in contenders().items()}
+        ways = {name: way for name, (way, _) in peers.CONTENDERS.items()}
         for way in ways.values():
             way(model, ids[:1])
         return common.rounds(ways, (model, ids), count)
@@ -68,15 +57,11 @@ def main(argv=None):
         return 0
     if options.quick:
         shapes, batch, length, count = ("tiny",), 2, 24, 1
-    # Peers that are not there are named.
-    usable = contenders()
-    for name in peers.CONTENDERS.keys() - usable:
-        print(f"{name} is not installed: pip install -e '.[bench]'", file=sys.stderr)
     # Times and memory, a process each.
     times, megabytes, gives = {}, {}, {}
     for shape in shapes:
         times[shape] = common.child("ranks", shape, batch, length, count)
-        for name, (_, what) in usable.items():
+        for name, (_, what) in peers.CONTENDERS.items():
             gives[name] = what
             megabytes[shape, name] = common.child("ranks", shape, batch, length, name)
     # One line a contender.

@@ -90,7 +90,8 @@ def head_ranks(hidden, head, targets, *, dtype=torch.float32):
         dtype: of the product and the comparisons; None keeps the storage dtype of the head.
     Returns, Raises:
         as `token_ranks`.
-    Cost: the matrix product, and about a fifth of it at d = 128 for everything else.
+    Cost: the matrix product, and on a processor half of it and more at d = 128 for everything else,
+        a fifth at d = 512.
     """
     if isinstance(head, Tensor):
         head = Head(head)

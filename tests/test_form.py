@@ -19,7 +19,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 10_020,
     "training": 12_900,
     "benchmarks": 10_500,
-    "tests": 121_400,  # while this round lasts: 82,000 at its end
+    "tests": 121_410,  # while this round lasts: 82,000 at its end
 }
 SILENT = {
     tokenize.COMMENT,

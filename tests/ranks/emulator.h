@@ -162,7 +162,7 @@ int nvrtcCreateProgram(void** program, const char*, const char*, int, const char
 }
 int nvrtcCompileProgram(void*, int count, const char** words) {
     for (int i = 0, at = 0; i < count; i++) at += snprintf(options + at, 100, "%s ", words[i]);
-    return 0;
+    return strstr(options, "sm_00") ? 5 : 0;  // a card that is not known
 }
 int nvrtcGetCUBINSize(void*, size_t* size) { *size = 4; return 0; }
 int nvrtcGetCUBIN(void*, char* image) { memcpy(image, "\x7f" "ELF", 4); return 0; }

@@ -13,6 +13,7 @@ import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 import torch
@@ -140,16 +141,11 @@ def some(dtype=torch.float32):
 @pytest.mark.parametrize("dtype", kernel.DTYPES)
 def test_it_is_proven_once_and_takes_rows_as_they_lie(gpu, dtype):
     scores, targets = some(dtype)
-    wide, narrow = scores.repeat(1, 3), targets.clamp(max=996)
     cases = [
         (scores, targets),
-        (wide[:, 5:1002], narrow),  # rows that lie apart
-        (wide[:, ::3], targets),
-        (scores[::2], targets[::2]),
+        (scores.repeat(1, 3)[:, ::3], targets),
         (scores.t().contiguous().t(), targets),
         (scores[:1].expand(9, -1), targets),
-        (scores[:, :1], targets * 0),
-        (scores[:1], targets[:1]),
         (scores, targets.repeat_interleave(2)[::2]),
     ]
     for number, (rows, wanted) in enumerate(cases, 2):  # the first launch is the proof
@@ -162,6 +158,7 @@ FALLS_BACK = {  # what is changed, and how many warnings tell of it
     "a wheel without the library": (kernel, "LIBRARY", Path("/none.so"), 1),
     "a library of something else": (kernel, "LIBRARY", Path("libm.so.6"), 1),
     "a driver too old": ("answer", 222, 1),
+    "a card that is not known": (torch.cuda, "get_device_capability", lambda device: (0, 0), 1),
     "a kernel that reads other scores": ("only", 2, 1),
     "a kernel that counts wrongly": ("only", 3, 1),
     "ROCm": (torch.version, "cuda", None, 0),
@@ -180,10 +177,18 @@ def test_torch_counts_where_the_kernel_cannot(gpu, monkeypatch, name):
     assert [str(one.message)[:27] for one in seen] == ["the rank kernel is not used"] * loud
 
 
+def test_memory_that_runs_out_in_the_proof_is_no_verdict(gpu, monkeypatch):
+    with monkeypatch.context() as tight:
+        tight.setattr(torch, "empty", mock.Mock(side_effect=torch.OutOfMemoryError))
+        with pytest.raises(torch.OutOfMemoryError):
+            token_ranks(*some())
+    assert not wrong(token_ranks(*some()), *some()).any() and gpu.launches == 2
+
+
 def test_a_device_that_fails_names_the_switch(gpu, monkeypatch):
     token_ranks(*some())
     gpu.answer = 700  # an illegal access, of which a process's CUDA ends
-    broken = lambda rows: (_ for _ in ()).throw(torch.AcceleratorError("CUDA error\nof 700"))  # noqa: E731
+    broken = mock.Mock(side_effect=torch.AcceleratorError("CUDA error\nof 700"))
     for run in (lambda: token_ranks(*some()), lambda: head_ranks(some()[0], broken, some()[1])):
         with pytest.raises(InputError, match=r"failed \([^\n]+\): start again, .* RBP_KERNEL=0"):
             run()
