@@ -638,7 +638,9 @@ def keep_family(name, entry, tables, repeats=(), engine=None):
                 if path in staged:
                     raise ValueError("a table is there twice")
                 staged[path] = stage / f"{len(staged)}.parquet"
-                write_table(staged[path], columns, record)
+                # of a table that was read it is known, and was compared
+                checksum = record.get("imported") and record["columns_sha256"]
+                write_table(staged[path], columns, record, checksum)
                 records[path] = file_record(staged[path])
         # what lies there already
         for part in ladders:

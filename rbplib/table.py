@@ -307,24 +307,30 @@ def checked_columns(columns, vocab):
     return columns
 
 
-def write_table(path, columns, record):
+def write_table(path, columns, record, checksum=None):
     """Write a rank table, whole or not at all, with its record and checksums over all of it.
 
     Args:
         columns: {name: array (n,)} of COLUMNS.
         record: provenance, JSON-able, with what `measuring.provenance` tells.
+        checksum: of the columns, where it is known.
     Raises:
         KeyError, ValueError: a column is missing, is of another length or breaks the contract.
         InputError: the file cannot be written.
     """
     columns = checked_columns(columns, record["vocab_size"])
-    counted = {"scored_tokens": len(columns["document"]), "columns_sha256": columns_digest(columns)}
+    counted = {
+        "scored_tokens": len(columns["document"]),
+        "columns_sha256": checksum or columns_digest(columns),
+    }
     record = record | counted | {"sealed": True}
     # a column that is not known is null
     lacking = COLUMNS.keys() & record.get("lacks", ())
     columns |= {name: pa.nulls(len(columns[name]), pa.int32()) for name in lacking}
     table = pa.table(columns)
-    how = {"compression": "zstd", "store_schema": False}
+    # no two logprobs are alike
+    names = [name for name in COLUMNS if name != "logprob"]
+    how = {"compression": "zstd", "store_schema": False, "use_dictionary": names}
     with atomic_path(path) as temporary:
         with pq.ParquetWriter(temporary, table.schema, **how) as file:
             file.write_table(table)
