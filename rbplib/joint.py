@@ -30,6 +30,7 @@ EXPONENTS = 0.02, 2.5  # the least and the largest
 CELLS, DRAWS, ROUNDS = 22, 16, 30  # a side of the first grid, draws in a cell, rounds of cells
 NO_FLOOR = -800.0  # the log of a floor of none: it is 0 as a number
 FINEST = 1e-4  # the least sd of log loss: none is known better
+CHANCE = 2.1  # mean of the largest of three squared normal quantiles
 UPPER_END = 0.25  # share of the points at an upper end, left out to see what is missed
 
 
@@ -221,12 +222,12 @@ class Draws:
         return np.interp(shares, np.cumsum(weight) - weight / 2, values[order])
 
     def away(self, S, D, y):
-        """How far points (m,) lie from what was forecast: root mean square of normal quantiles."""
+        """How far points (m,) lie from what was forecast: mean square of normal quantiles."""
         from scipy.special import ndtr, ndtri
 
         centres = [np.log(self.law.predict(*at)) for at in zip(S, D, strict=True)]
         shares = ndtr((y[:, None] - centres) / self.sd) @ self.weight
-        return np.sqrt(np.mean(ndtri(np.clip(shares, 1e-12, 1 - 1e-12)) ** 2))
+        return np.mean(ndtri(np.clip(shares, 1e-12, 1 - 1e-12)) ** 2)
 
 
 def draw_laws(S, D, loss, least=0.0):
@@ -352,8 +353,9 @@ def joint_fit(loss):
     Parameters are by Huber's objective on logs. What points allow besides is drawn from both sums,
     see `draw_laws`, after outliers are moved to OUTLIER sd from the law. Where a law is wrong,
     points miss it together, and their scatter does not say how far: so it is fitted again without
-    the quarter of most compute, of largest size, of most text. How far each lies from what is
-    forecast, as root mean square of normal quantiles, widens intervals of forecasts, by the worst.
+    the quarter of most compute, of largest size, of most text. Each lies from what is forecast by a
+    mean square of normal quantiles; what the worst has beyond chance is added to the variance, so
+    that intervals widen.
 
     Args:
         loss: Loss with D; trainings of one size on one text count as one.
@@ -388,13 +390,14 @@ def joint_fit(loss):
     variance, _, df = loss.training_variance
     least = max(scatter, np.sqrt(variance) if df else 0.0)
     draws = draw_laws(S, D, np.exp(y), least)
-    missed = 1.0
+    worst = 0.0
     for by in (S * D, S, D):
         order = np.lexsort((S * D, by))
         rest, end = np.split(order, [len(order) - round(UPPER_END * len(order))])
         if not reason(S[rest], D[rest], np.exp(y[rest]), SUM):
             before = draw_laws(S[rest], D[rest], np.exp(y[rest]), least)
-            missed = max(missed, before.away(S[end], D[end], y[end]))
+            worst = max(worst, before.away(S[end], D[end], y[end]))
+    missed = np.sqrt(max(1.0, 1 + worst - CHANCE))
     return JointFit(part, laws[-1 if draws.floor > 0.5 else 0], draws, missed)
 
 
