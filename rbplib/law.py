@@ -3,8 +3,8 @@
 The law is log(-log RBP_k) = log_c - alpha log S (paper Eq. 5). Its exponent is uncertain in ways
 that are kept apart: which text was scored ("text", paired bootstrap of the sources), which training
 each model is one draw of ("trainings", that and the scatter between seeds), and how the few sizes
-scatter about any line ("models", Student's t on the residuals; models within 5% are of one size, and
-count by their mean). Of losses that come with standard errors and no documents, "text" is those
+scatter about any line ("models", Student's t on the residuals; models within 5% are of one size,
+and count by their mean). Of losses that come with standard errors and no documents, "text" is those
 errors; of seeds on a text in one piece, "trainings" is their scatter alone.
 """
 
