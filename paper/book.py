@@ -20,9 +20,12 @@ from functools import cache
 
 import numpy as np
 
+from paper.show.claims import beyond as beyond
 from paper.show.claims import cases as cases
 from paper.show.claims import claim as claim
+from paper.show.claims import inside as inside
 from paper.show.claims import keep as keep
+from paper.show.claims import near_one as near_one
 from paper.show.numbers import Values, interval, number, p_value, short
 from paper.show.plain import corpus_title as title
 from paper.show.plain import shown as plain

@@ -18,7 +18,6 @@ from paper.laws import Law, fit
 from paper.steps import y_se
 from rbplib.doors import table_losses
 from rbplib.families import check_choice, held, load_family
-from rbplib.law import exponent_ratio as exponent_ratio
 from rbplib.losses import minus_log
 
 QUANTITIES = {  # what a law is fitted to: its table and column, and what it is of
@@ -122,6 +121,14 @@ class PublishedLaw:
         if np.ptp(tokens) < 0.5:  # within a factor of 1.65 they are the same
             return FIXED
         return GROWS if (np.diff(tokens) > 0).all() else OTHER
+
+    @property
+    def bars(self):
+        """(S, loss, half-widths below and above) as `Axes.errorbar` takes them: 95% of so many
+        questions."""
+        half = 1.96 * y_se(1 - self.rows["accuracy"], self.rows["questions"] - 1)
+        loss = np.exp(self.law.y)
+        return self.law.S, loss, np.abs(loss * np.exp(np.outer((-1, 1), half)) - loss)
 
     @property
     def record(self):

@@ -6,9 +6,9 @@ import pandas as pd
 from paper.curves import NAMES
 from paper.families import exponent_difference
 from paper.laws import NONE, fit, spread_of_trainings
-from paper.published import exponent_ratio
 from paper.show.tables import ends
 from paper.steps import size_spread
+from rbplib.law import exponent_ratio
 from rbplib.noise import half_width, own_seeds
 
 
