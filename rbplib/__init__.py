@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # The public names of each module, loaded on first use: `import rbplib` costs nothing, and reading
 # tables needs no torch.

@@ -44,7 +44,10 @@ def test_the_changelog_is_in_its_form():
     text = (ROOT / "CHANGELOG.md").read_text()
     heads = re.findall(r"^## (.*)$", text, re.M)
     kinds = set(re.findall(r"^### (.*)$", text, re.M))
-    assert heads[0] == "[Unreleased]" and kinds <= {"Added", "Changed", "Fixed", "Removed"}
-    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", head) for head in heads[1:])
+    assert kinds <= {"Added", "Changed", "Fixed", "Refused now", "Removed"}
+    form = r"\d+\.\d+\.\d+ \((unreleased|\d{4}-\d\d-\d\d)\)"
+    assert heads and all(re.fullmatch(form, head) for head in heads)
+    assert len(text.splitlines()) < 60
     version = yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"]
     assert f'version = "{version}"' in (ROOT / "pyproject.toml").read_text()
+    assert heads[0].startswith(version)
