@@ -300,6 +300,13 @@ def looks(corpora):
     return style.corpus_styles(corpora)
 
 
+def family_looks(families):
+    """{family: colour and marker} of its points, the same on every page."""
+    from paper.show import style
+
+    return {family: style.family_style(family) for family in families}
+
+
 def kinds(names):
     """{name: colour, marker and line} of ways, losses or values that one axis shows."""
     from paper.show import style

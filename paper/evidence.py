@@ -27,7 +27,6 @@ GAPS += ["gap: low", "gap: high"]  # columns of their table
 PAIR = "family corpus ratio around more ci_tokens ci_trainings largest_gap last_gap".split()
 RISE = "family corpus change ci_tokens ci_trainings".split()
 BEND = "k below direction estimate interval groups sources_sd trainings_sd noise_p".split()
-ONE_CURVE = "corpus k models r2 sd times p_of_one_curve".split()
 FORECAST = "left_out worth share held error worst_error too_low".split()
 LINE = "line_worth line_share line_held line_far line_low reach".split()
 CONTEST = (

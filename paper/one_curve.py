@@ -6,7 +6,6 @@ slope of the curve is the ratio of the two exponents (notebooks/13_one_curve).
 Here f is a quadratic.
 """
 
-from itertools import product
 from operator import attrgetter, itemgetter
 
 import numpy as np
@@ -14,24 +13,36 @@ import pandas as pd
 from numpy.polynomial import Polynomial
 from scipy.special import fdtrc
 
-from paper.forecasts import apart, extrapolate
 from paper.laws import spread_of_trainings
 from paper.steps import slope_weights
+from rbplib.forecasting import extrapolate
+from rbplib.losses import cross_entropy, rbp_losses
 
 DEGREE = 2
 REPEATS = attrgetter("repeats")
 
 
-def comparable(curves, ks):
-    """{(corpus, size of vocabulary, k): [(cross-entropy, -log RBP_k) as Loss]}, a pair a Curve.
+# columns of rows, which a frame without any row has too
+CURVE = "corpus k models r2 sd times p_of_one_curve slope".split()
+FAMILY = "family corpus k ratio slope given off".split()
+AHEAD = "family corpus k entropy rbp nearer entropy_noise rbp_noise".split()
 
-    Losses per token of unlike vocabularies are not compared.
+
+def comparable(ladders, ks):
+    """{(corpus, size of vocabulary, k): [(cross-entropy, -log RBP_k) as Loss]}, a pair a Ladder.
+
+    ladders: {(family, corpus): Ladder}. Losses per token of unlike vocabularies are not compared,
+    and a k beyond a vocabulary is left out.
     """
     groups = {}
-    for curve, k in product(curves, ks):
-        if k in curve.ks:
-            pair = curve.cross_entropy_loss(), curve.loss(k)
-            groups.setdefault((curve.corpus, curve.vocab_size, k), []).append(pair)
+    for (_, corpus), ladder in ladders.items():
+        counted = [k for k in ks if k <= ladder.vocab_size]
+        if not counted:
+            continue
+        entropy, losses = cross_entropy(ladder), rbp_losses(ladder, counted)
+        for k in counted:
+            group = groups.setdefault((corpus, ladder.vocab_size, k), [])
+            group.append((entropy, losses[k]))
     return groups
 
 
@@ -140,7 +151,7 @@ def ahead(loss, n_bootstrap=1000, seed=42):
     is the standard deviation of its log loss over resampled sources, and trainings where known; NaN
     where sources are not known.
     """
-    rest, largest = apart(loss)
+    rest, largest = loss.split()
     forecast = extrapolate(rest, largest.S)
     miss = float((forecast.y - largest.y)[0])
     drawn = largest.resampled(n_bootstrap, seed)

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import rbplib as rbp  # noqa: F401  a cell of the page takes it
 from paper import compute, one_curve, tables_here
 from rbplib.families import root
 from tests.planted import exact
@@ -58,13 +59,12 @@ def test_families_on_one_curve_have_its_slope_for_the_ratio_of_their_exponents()
 def test_the_page_draws_as_many_models_as_it_tells():
     page = (root() / "notebooks" / "13_one_curve.md").read_text()
     # of the second ladder the largest model alone is new
-    more, counts = tables_here.counted_curves(["nano-pythia-1m", "nano-pythia-4m"], lambda V: [1])
-    names = {"scope": tables_here.scope, "more": more, "counts": counts, "every": {}}
-    names["counted"] = lambda V: [1]
-    for cell in re.findall(r"```.*\n([^`]*[=!]= again[^`]*)```", page):
-        exec(cell, names)
-    drawn = [curve.models for curve in names["apart"] if curve.corpus == "docs"]
-    assert len(sum(drawn, ())) == names["rests_on"]["models"]
+    more = tables_here.ladders(["nano-pythia-1m", "nano-pythia-4m"])
+    names = globals() | {"more": more, "ladders": {}, "ks": [1]}
+    exec(re.search(r"\n([^`]*again, new = [^`]*)```", page)[1], names)
+    pairs = names["first"]["docs", 4096, 1]
+    assert sum(len(loss.S) for _, loss in pairs) == names["rests_on"]["models"]
+    assert pairs[-1][0].family == "nano-pythia"
 
 
 def test_a_family_beside_the_curve_is_told_from_the_scatter_of_trainings():
