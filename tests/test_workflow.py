@@ -31,6 +31,11 @@ from rbplib.measuring import measured
 tables = measured(family, corpora)
 print({name: [len(t) for t in ts] for name, ts in tables.items()})
 """
+THREADS = """
+import os
+names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+print("each has one thread:", {os.environ[name] for name in names} == {"1"})
+"""
 CONFIG = """
 title: Small
 execute: {execute_notebooks: "off"}
@@ -73,7 +78,7 @@ def write_root(place):
     # a page of tables, one that uses a module of paper/, one of all families; one that is no page
     add_page(place, "01_first", MEASURE)
     add_page(place, "steps", "import paper.steps")
-    add_page(place, "09_all", "print(families)", TOGETHER)
+    add_page(place, "09_all", THREADS, TOGETHER)
     write_notebook(place / "notebooks/draft.ipynb", "1 / 0", PER_FAMILY)
     (place / "_config.yml").write_text(CONFIG)
     (place / "_toc.yml").write_text("format: jb-book\nroot: book/intro\n")
@@ -130,6 +135,8 @@ def test_a_line_tells_of_each_table_and_page_as_it_begins_and_ends(built):
         assert sorted(match[1] for match in told if match) == sorted(names)
     assert f"[9 of 9] done: html the book, {lines[-2].split(', ')[1]}" == lines[-2]
     assert re.match(r"first page: .*/_build/html/index.html, made in \d+ s", lines[-1])
+    page = (built[0] / "book/_executed/all/09_all.ipynb").read_text()
+    assert "each has one thread: True" in page
     took = [json.loads(line) for line in (built[0] / "logs/steps.jsonl").read_text().splitlines()]
     assert len(took) == 9 and all(0 < one["cpu"] for one in took)
 
