@@ -22,6 +22,7 @@ from rbplib.table import asked
 from rbplib.texts import is_made, load_documents
 from workflow.book import Plan
 from workflow.forks import ended, run_all, step
+from workflow.pages import label
 
 
 def draw(corpus):
@@ -33,7 +34,7 @@ def draw(corpus):
 
 def table(path):
     """Tells of a table while it is measured."""
-    return step("table", "/".join(path.with_suffix("").parts[-3:]))
+    return step("table", label(path))
 
 
 def cut_texts(family, corpora, cut):

@@ -53,7 +53,6 @@ from rbplib.families import (
     held,
     known,
     load_family,
-    nearest,
     one_each,
     root,
     telling,
@@ -147,8 +146,7 @@ def pages(families=(), corpora=(), only=False, **settings):
     settings = {key: value for key, value in settings.items() if key not in MEASURING}
     taken = dict.fromkeys(key for name in notebooks() for key in defaults(name))
     for key in settings:
-        if key not in taken:
-            raise InputError(f"no page has a parameter {key!r}: {nearest(key, taken)}")
+        check_choice(key, taken, "parameter of a page")
     list(known("corpus"))  # one that is damaged is told before anything runs
     embedded = [family for family in known("family") if family.embedded]
     named = one_each(map(load_family, families), "families")

@@ -21,7 +21,7 @@ REFUSED = [
     ("corpora", ["/none/at/all.txt"], "/none/at/all.txt"),
     ("families", ["nano-pithya"], "did you mean 'nano-pythia'"),
     ("protocol", "papr", "did you mean 'paper'"),
-    ("n_botstrap", 1000, "no page has a parameter 'n_botstrap': did you mean 'n_bootstrap'"),
+    ("n_botstrap", 1000, "page 'n_botstrap' is not known: did you mean 'n_bootstrap'"),
 ]
 
 
