@@ -7,9 +7,12 @@ import numpy as np
 from scipy import optimize, special
 
 from paper import published
-from paper.distributions import RankHistogram
+from paper.distributions import RankHistogram, table_histogram
 from paper.lognormal import ridge
+from paper.show.claims import NAME
 from paper.steps import size_spread, y_se
+from rbplib.families import yaml_file
+from rbplib.table import family_tables
 
 VOCABULARY = 50_257
 MU, SIGMA, ZETA = -65.192, 12.892, 1.402  # printed in the authors' figure of GPT-2's ranks
@@ -18,8 +21,15 @@ PRINTED_RATIO = -3818.005  # printed there: log likelihood of the power law less
 N_TOKENS = 317_414  # as counted
 
 
-def gpt2_ranks():
-    """The digitised GPT-2 rank histogram as counts of N_TOKENS tokens."""
+def gpt2_ranks(raw=""):
+    """RankHistogram of the smallest GPT-2: of the authors' own ranks, the family `raw`, where they
+    were fetched, of single ranks; else digitised from their figure, N_TOKENS tokens in wide bins.
+
+    Raises InputError: another family that is not here, or damaged tables.
+    """
+    if raw and (raw != NAME or yaml_file("family", raw)):
+        (smallest, *_), _ = family_tables(raw, "wikipedia")
+        return table_histogram(smallest)
     rows = published.read("gpt2_rank_histogram")
     low, high, mass = (column.to_numpy() for _, column in rows.items())
     return RankHistogram(low, high, N_TOKENS * mass / mass.sum(), VOCABULARY)
