@@ -26,7 +26,8 @@ IN_CODE = re.compile(
     r"(?:@import\s+|url\(|(?:fetch|import|importScripts|src\s*=|href\s*=)\s*\(?)"
     r"\s*[\"'`]?((?:https?:)?//[^\"'`)\s]+)"
 )
-NOTEBOOKS = sorted(p.stem for p in (browser.ROOT / "notebooks").glob("[0-9]*.md"))
+NAMES = [path.stem for path in (browser.ROOT / "notebooks").glob("[0-9]*.md")]
+NOTEBOOKS = sorted([*NAMES, "real_model"])
 
 
 class Page(HTMLParser):
