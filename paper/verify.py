@@ -62,7 +62,7 @@ def page_rows(path, embedded):
             if "verdict" in record:
                 verdict = f"{record['verdict']}, {record['cases that hold']}"
                 rows.append((page, f"{page} {name}", "verdict", verdict, "", ""))
-            for i, case in enumerate(record["rows"], 1):
+            for i, case in enumerate(record.get("rows", ()), 1):
                 # known by its claim where its place says too little
                 place = [case[part] for part in PLACE if case.get(part) is not None]
                 place = " ".join(f"{x:g}" if isinstance(x, float) else x for x in place)

@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 MOST_NUMBERS, MOST_WORDS = 4, 25  # of a paragraph, of a sentence
 ASIDE = (  # what is no prose in sight
     "details, table, pre, noscript, nav, .dropdown, .rbp-from, .headerlink, .rbp-families, "
-    ".rbp-answer-title, .admonition-title"
+    ".rbp-answer, .rbp-scope, .admonition-title"
 )
 NUMBER = re.compile(r"(?<![\w^_.{-])[−-]?\d[\d.,]*")
 LABEL = re.compile(r"^Fig\. [\d.]+")
@@ -58,6 +58,7 @@ def measures(path):
     """{measure: value} of a built page, and its longest paragraph in numbers."""
     soup = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
     silent, headed = folds(soup)
+    short = " ".join(p.get_text(" ") for p in soup.select(".rbp-answer > p")[1:])
     texts = prose(soup)
     numbers = {text: len(NUMBER.findall(LABEL.sub("", text))) for text in texts}
     parts = [part for text in texts for part in sentences(text)]
@@ -74,6 +75,8 @@ def measures(path):
         "turns": sum(len(TURNS.findall(text)) for text in texts),
         "headed": headed,
         "silent": silent,
+        "short": len(short.split()),
+        "facts": len(NUMBER.findall(short)),
     }
 
 

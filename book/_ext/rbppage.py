@@ -144,14 +144,12 @@ def open_page(about):
     """The question in a line; what the reader will know, what it needs, how long it takes."""
     if not about:
         return []
-    goals = nodes.bullet_list()
-    goals += [nodes.list_item("", nodes.paragraph("", goal)) for goal in about["goals"]]
     minutes = about["minutes"]
     time = f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"
     question = nodes.paragraph("", about["question"], classes=["rbp-question"])
-    after = nodes.paragraph("", "After this page you can")
-    needs = sentence("Needs: ", about["needs"] or "nothing before it", f". About {time}.")
-    return [nodes.container("", question, after, goals, needs, classes=["rbp-opening"])]
+    goals = f"After this page you can {'; '.join(about['goals'])}. Needs: "
+    after = sentence(goals, about["needs"] or "nothing before it", f". About {time}.")
+    return [nodes.container("", question, after, classes=["rbp-opening"])]
 
 
 # ---- what cells show

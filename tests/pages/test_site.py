@@ -235,7 +235,7 @@ def part(text, begin, end):
 def test_a_page_opens_with_its_question_and_what_it_needs(page):
     opening = part(page, '<div class="rbp-opening docutils container">', "</div>")
     assert words(opening) == (
-        "Is it < 1? After this page you can fit a line read it Needs: 03 · The <next> page . "
+        "Is it < 1? After this page you can fit a line; read it. Needs: 03 · The <next> page . "
         "About 12 minutes."
     )
     assert 'href="03_y.html"' in opening and page.index("</h1>") < page.index("rbp-opening")
