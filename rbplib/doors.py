@@ -639,7 +639,7 @@ def keep_family(name, entry, tables, repeats=(), engine=None):
                     raise ValueError("a table is there twice")
                 staged[path] = stage / f"{len(staged)}.parquet"
                 # of a table that was read it is known, and was compared
-                checksum = record.get("imported") and record["columns_sha256"]
+                checksum = record.get("imported") and record.get("columns_sha256")
                 write_table(staged[path], columns, record, checksum)
                 records[path] = file_record(staged[path])
         # what lies there already
