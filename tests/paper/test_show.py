@@ -2,6 +2,7 @@
 as a file; and what a page rests on."""
 
 import io
+import json
 from itertools import combinations
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import pytest
 from matplotlib import colors
 from matplotlib import pyplot as plt
 
-from paper import book, tables_here
+from paper import book, front, tables_here
 from paper.examples import Example
 from paper.laws import fit
 from paper.show import describe, figures, style
@@ -171,3 +172,15 @@ def test_numbers_that_no_case_knows_are_left_out():
     assert Values(kept[1:2]).found == 0
     assert number(values.high, 2) == "1.5"  # an end of theirs, in so many digits
     assert number(Values([2e-5]).high, 2) == "2.0 × 10⁻⁵"
+
+
+def test_the_readme_takes_the_figure_of_the_law(tmp_path, monkeypatch):
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    shown = [
+        {"data": {front.SVG: alt}, "metadata": {front.SVG: {"alt": alt}}}
+        for alt in ("Tokens per parameter", "Loss of RBP against size")
+    ]
+    page = tmp_path / "book/_executed/all/11_families.ipynb"
+    page.parent.mkdir(parents=True)
+    page.write_text(json.dumps({"cells": [{}, {"outputs": [{}, *shown]}]}))
+    assert front.law_figure(tmp_path / "law.svg").read_text() == "Loss of RBP against size"
