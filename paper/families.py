@@ -14,7 +14,7 @@ from scipy.special import stdtr, stdtrit
 
 from paper.laws import NONE, pooled_df, spread_of_trainings
 from paper.steps import slope_weights as slope_weights
-from paper.steps import step_weights
+from paper.steps import step_weights as step_weights
 from rbplib.bootstrap import percentile_interval
 from rbplib.comparing import exponent_difference as exponent_difference
 
@@ -65,31 +65,36 @@ def bend_weights(S):
     return steps[-1] - steps[:-1].mean(axis=0)
 
 
-def contrasts(curves, weights, losses, n_bootstrap=10_000, seed=42):
-    """A Contrast of each curve of three sizes or more whose models all have a value.
+def local_exponents(pairs, n_bootstrap=10_000, seed=42):
+    """(middle of each step in size, mean exponent there, 1.96 sd of its noise) of `contrasts`'
+    pairs: float64 (sizes - 1,) each."""
+    S, rows = np.unique([S for pair in pairs for S in pair[0].S]), []
+    for i in range(len(S) - 1):
+        parts = contrasts(pairs, lambda S, i=i: step_weights(S)[i], n_bootstrap, seed)
+        step = pooled(parts)
+        noise = np.nan_to_num([step.sources_sd, step.trainings_sd])
+        rows.append((step.estimate, 1.96 * np.hypot(*noise)))
+    return np.sqrt(S[1:] * S[:-1]), *np.reshape(rows, (-1, 2)).T
+
+
+def contrasts(pairs, weights, n_bootstrap=10_000, seed=42):
+    """A Contrast of each pair of three sizes or more whose models all have a value.
 
     Args:
-        curves: list of Curve. weights: of the sizes, such as `bend_weights`.
-        losses: gives of a curve [Loss], or two, of which the second's y is taken off the first's.
+        pairs: lists of one Loss, or of two of the same models on the same documents, of which the
+            second's y is taken off the first's.
+        weights: of the sizes, such as `bend_weights`.
     """
     parts = []
-    for curve in curves:
-        pair = losses(curve) if len(np.unique(curve.S)) > 2 else ()
-        if pair and all(np.isfinite(loss.y).all() for loss in pair):
+    for pair in pairs:
+        whole = all(np.isfinite(loss.y).all() for loss in pair)
+        if whole and len(np.unique(pair[0].S)) > 2:
             parts.append(contrast(pair, weights, n_bootstrap, seed))
     return parts
 
 
-def loss_at(k=None):
-    """What gives of a curve the loss at one k, of the cross-entropy without one,
-    for `contrasts`."""
-    return lambda curve: [curve.loss(k) if k else curve.cross_entropy_loss()]
-
-
 def contrast(pair, weights, n_bootstrap=10_000, seed=42):
-    """The Contrast of one Loss, or of two of the same models on the same documents, in a list; see
-    `contrasts`.
-    """
+    """The Contrast of one of the pairs of `contrasts`."""
     first, w = pair[0], weights(pair[0].S)
     resamples = [loss.resampled(n_bootstrap, seed) for loss in pair]
     drawn = again = None

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from paper.curves import Curve
-from paper.families import bend_weights, contrasts, loss_at, mean_over, pooled, slope_weights
+from paper.families import bend_weights, contrasts, mean_over, pooled, slope_weights
 
 
 def rise(curve):
@@ -53,7 +53,7 @@ def test_a_planted_bend_is_told_and_training_noise_is_not_taken_for_one(bend):
         curves = [
             ladder(f, c, y, seed * 100 + i, 3, 0.01) for i, f in enumerate("abcde") for c in "xy"
         ]
-        effect = pooled(contrasts(curves, bend_weights, loss_at(1), n_bootstrap=50))
+        effect = pooled(contrasts([[c.loss(1)] for c in curves], bend_weights, 50))
         rejected.append([effect.interval[1] < 0, effect.noise_p < 0.05])
     shares = np.mean(rejected, axis=0)
     assert (shares > 0.9).all() if bend else (shares < 0.14).all()  # 2.5% and 5% expected
@@ -62,6 +62,6 @@ def test_a_planted_bend_is_told_and_training_noise_is_not_taken_for_one(bend):
 def test_corpora_of_a_family_add_no_replicates():
     few = [ladder(f, "x", planted_y(rise=r), 1) for f, r in (("a", 0.02), ("b", 0.03))]
     many = [replace(c, corpus=name) for c in few for name in "wxyz"]
-    first, second = (pooled(contrasts(curves, slope_weights, rise, 50)) for curves in (few, many))
+    first, second = (pooled(contrasts(map(rise, c), slope_weights, 50)) for c in (few, many))
     assert first.interval == pytest.approx(second.interval) and first.groups == second.groups == 2
     assert first.estimate == pytest.approx(0.025, rel=0.02)
