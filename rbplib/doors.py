@@ -347,8 +347,8 @@ def family_losses(part, quantity, total, error, seeded, name):
     if there < 3:
         close = " that differ by more than 5%" if there < len(set(sizes)) else ""
         raise FewSizes(f"{family} has {there} model size(s){close} on {name}: a fit needs three.")
-    if is_share:
-        check_rising(values, ks, sources, models, f"of {family} in {name}")
+    if quantity in ("hits", "accuracy"):  # an accuracy of no number of questions came as its -log
+        check_rising(values if is_share else -values, ks, sources, models, f"of {family} in {name}")
 
     # the rows of each k
     losses, equal, unknown = [], False, False

@@ -480,8 +480,6 @@ def argument(record):
     a person wrote as it is."""
     if isinstance(record, str):
         return record
-    if getattr(record, "source", "") == "table":  # where the text lies no table says
-        return f"PATH_OF_{record.name}"
     files = yaml_files("corpus" if isinstance(record, Corpus) else "family")
     path = getattr(record, "file", None) or record.path
     return str(path) if path and path != files.get(record.name) else record.name

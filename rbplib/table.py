@@ -661,7 +661,9 @@ def measuring(family, corpora, protocol="paper", results=None, name="measure"):
     """The command that measures a family, or another one, as a shell takes it."""
     command = ["rbp", name, "--family", argument(family)]
     for corpus in corpora or ():
-        command += ["--corpus", argument(corpus)]
+        # where the text of a label lies no table says
+        label = getattr(corpus, "source", "") == "table"
+        command += ["--corpus", f"PATH_OF_{corpus.name}" if label else argument(corpus)]
     command += ["--protocol", protocol] if protocol != "paper" else []
     command += ["--results", str(results)] if results else []
     return shlex.join(command)
