@@ -44,7 +44,8 @@ def far_ks(V):
 
 def exported_ks(V):
     """The ranks at which hits are counted for pages, in a vocabulary of V tokens."""
-    return sorted(k for k in {*range(1, 21), *KS, *k_grid(V), *far_ks(V)} if k <= V)
+    ks = {*range(1, 21), *KS, *k_grid(V), *far_ks(V), same_share(1000, V)}
+    return sorted(k for k in ks if k <= V)
 
 
 # --- the file of a family

@@ -53,6 +53,9 @@ class Counts(RankTable):
         """A column; InputError names what was not counted."""
         return self.columns[name] if name in self.columns else self.lack(what)
 
+    def knows(self, k, definition=DEFINITIONS[0]):
+        return f"ranks_{k}" in self.columns and definition == DEFINITIONS[0]
+
     def hits(self, ks, definition=DEFINITIONS[0]):
         if definition != DEFINITIONS[0]:
             self.lack(f"the rank {definition!r}")

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from rbplib.bootstrap import MIN_DOCUMENTS, MIN_RESAMPLES, resampled_sums, sum_by_source
-from rbplib.families import InputError, load_family, telling
+from rbplib.families import InputError, complain, load_family, telling
 from rbplib.noise import size_numbers
 from rbplib.table import asked, by_size, family_tables, tables_here
 
@@ -400,6 +400,14 @@ def rbp_losses(tables, ks, definition="greater+ties", repeats=None):
     # hits of each document (D, M, K), here and of the trainings again
     hits = np.stack([table.hits(ks, definition) for table in tables], axis=1)
     counted = ks[ks <= vocabulary(again)] if again else ()
+    unknown = [k for k in counted if not again[0].knows(k, definition)]
+    if unknown:
+        names, family = ", ".join(map(str, unknown)), again[0].record["family"]
+        complain(
+            f"{family} is here as counts without k = {names}: no noise of trainings is known "
+            f"there; to have it, {again[0].mend}."
+        )
+        counted = np.setdiff1d(counted, unknown)
     others = rbp_losses(again, counted, definition, ()) if len(counted) else {}
     shared = measured_on(tables) | {"definition": definition}
     losses = {}

@@ -163,6 +163,10 @@ class RankTable:
         correction = (np.count_nonzero(counts) - 1) / (2 * len(rank))
         return self.per_document(correction - np.log(counts[rank] / len(rank)))
 
+    def knows(self, k, definition=DEFINITIONS[0]):
+        """Can hits be counted at k? Of ranks always; of counts only at some."""
+        return True
+
     def hits(self, ks, definition="greater+ties"):
         """Tokens of each document with rank <= k, int64 (D, K), for rising ks (K,).
 

@@ -75,6 +75,13 @@ def test_what_was_not_counted_is_one_sentence(counted, words, ask):
         assert "`rbp measure --family synthetic --corpus code`" in str(told.value)
 
 
+def test_at_a_k_that_was_not_counted_no_noise_of_trainings_is_known(counted, capsys):
+    ladder, repeats = counted[1]["code"], measured("synthetic", ["code"])["code"]
+    losses = rbp.rbp_losses(ladder, [10, 134], repeats=repeats)
+    assert losses[10].repeats is not None and losses[134].repeats is None
+    assert "counts without k = 134" in capsys.readouterr().err
+
+
 def test_measured_tables_go_before_counts_and_other_text_is_measured(counted, monkeypatch):
     root, tables = counted
     assert missing("synthetic") == []
