@@ -21,8 +21,8 @@ from benchmarks import common
 
 LENGTH = 512  # tokens of a document
 SHAPES = {  # the family and model whose configuration is taken, and documents
-    "GPT-2": ("gpt2", "openai-community/gpt2", 16),
-    "Qwen2.5-0.5B": ("qwen2.5-to-72b", "Qwen/Qwen2.5-0.5B", 8),
+    "GPT-2": ("gpt2", "openai-community/gpt2", 8),
+    "Qwen2.5-0.5B": ("qwen2.5-to-72b", "Qwen/Qwen2.5-0.5B", 4),
 }
 TINY = {"n_layer": 1, "n_embd": 16, "n_head": 2, "vocab_size": 500}
 ALONE = {"OMP_NUM_THREADS": "1"}
