@@ -253,7 +253,7 @@ def start(families=(), corpora=(), jobs=None, gpus=1, **settings):
     # what a killed book left here the next one removes
     shutil.rmtree(temporary, ignore_errors=True)
     with telling(f"{temporary} cannot be made anew, move it away"):
-        temporary.mkdir()
+        temporary.mkdir(parents=True)
     os.environ |= dict.fromkeys(("TMPDIR", "IPYTHONDIR"), str(temporary))
     os.execv(sys.executable, [sys.executable, "-m", *map(str, command)])
 
