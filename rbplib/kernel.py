@@ -58,21 +58,26 @@ def proven(device, dtype, plain):
     """
     if torch.version.cuda is None:  # ROCm, which calls its devices cuda
         return None
-    # small whole numbers have ties, 1,003 of them rows that begin anywhere in 16 bytes
-    scores = torch.arange(16 * 1003, device=device).mul(37).remainder(1009).remainder(7)
-    scores = scores.view(16, 1003).to(dtype)
+    # small whole numbers have ties; rows are longer than what all threads load at once, begin
+    # anywhere in 16 bytes, and lie further apart than they are long
+    scores = torch.arange(16 * 10_009, device=device).mul(37).remainder(1009).remainder(7)
+    scores = scores.view(16, 10_009).to(dtype)[:, :10_007]
     scores[1:4, ::3], scores[2:4, 1::3], scores[4] = torch.inf, -torch.inf, -torch.inf
     scores[5, 7] = torch.nan
-    targets = torch.arange(16, device=device).mul(500).remainder(1003)
-    targets[3], targets[15] = 999, 1002
+    scores[6] = 0
+    scores[6, 9_000] = 8  # one thread alone has the highest
+    targets = torch.arange(16, device=device).mul(5000).remainder(10_007)
+    targets[3], targets[15] = 9_999, 10_006
     # as torch's own operations tell them
     try:
         kernel = _compiled(device, dtype)
         *counts, logprob = _launched(kernel, scores, targets)
-        *expected, nats = plain(scores, targets)
+        *expected, _ = plain(scores, targets)
+        *_, nats = plain(scores.double(), targets)
         if not torch.equal(torch.stack(counts), torch.stack(expected)):
             raise Refused("its counts are wrong")
-        torch.testing.assert_close(logprob, nats, rtol=1e-5, atol=1e-5, equal_nan=True)
+        close = {"rtol": 1e-6, "atol": 1e-6, "equal_nan": True}
+        torch.testing.assert_close(logprob.double(), nats.double(), **close)
         return kernel
     except torch.OutOfMemoryError:
         raise

@@ -132,6 +132,22 @@ def test_spoilt_kernels_are_caught(gpu, monkeypatch):
     assert not missed
 
 
+def test_the_proof_believes_no_spoilt_kernel_that_counts_wrongly(gpu):
+    """A row's start, later packs, the last scores: what first use on a device must find."""
+    believed = []
+    for gpu.only, name in enumerate(SPOILT, 3):
+        kernel.proven.cache_clear()
+        if not (child := os.fork()):
+            faulthandler.disable()
+            warnings.simplefilter("ignore")
+            torch.set_num_threads(1)  # a child has none of its parent's
+            os._exit(kernel.proven(torch.device("cpu"), torch.float32, ranks._count) is None)
+        if not os.waitpid(child, 0)[1]:
+            believed.append(name)
+    # digits alone, and a race
+    assert set(believed) <= {"log of 1 + little", "no barrier", "Kahan's sum left out"}
+
+
 def some(dtype=torch.float32):
     scores = torch.randn(9, 1003, generator=torch.Generator().manual_seed(1)).mul(3).to(dtype)
     scores[3, :40], scores[4] = torch.inf, -torch.inf
