@@ -3,15 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from paper.counts import far_ks
-from paper.curves import beside, rbp_curve, repeated
 from paper.families import exponent_difference
 from paper.laws import EXPLAINED
 from paper.show.claims import beyond, cases, finite, inside, known_interval
 from paper.show.loss_tables import loss_exponents as loss_exponents
 from paper.show.loss_tables import with_trainings
-from rbplib.families import InputError, default_corpora, load_corpus, load_family
-from rbplib.losses import vocabulary
+from rbplib.families import InputError, load_corpus, load_family
 
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
 SOUND = ("ok", "wrong sign")  # status of laws of runs with counts enough
@@ -37,33 +34,6 @@ WORSE = "family corpus k times p surely".split()
 
 # does the first noise that is enough leave a line standing? none where trainings are not known
 ANY_NOISE = dict(zip(EXPLAINED, (True, True, True, False), strict=False))
-
-
-def all_curves(tables, ks, families=(), corpora=(), protocol="paper"):
-    """{(family, corpus): Curve}, with the models that tell how trainings differ,
-    where they are known.
-
-    Args:
-        tables: of `measured_families`; families, corpora, protocol: as given to it.
-        ks: the ranks to count, as a function of the size of a vocabulary.
-    """
-    places = {load_family(family).name: family for family in families}
-    again, curves = {}, {}
-    for (family, corpus), ranks in tables.items():
-        if family not in again:
-            # several families may have the same repeats
-            about = load_family(places.get(family, family))
-            key = about.repeats, *(corpora or default_corpora(about))
-            again[key] = again.get(key) or repeated(about, corpora, protocol)
-            again[family] = again[key]
-        curve = rbp_curve(ranks, ks(vocabulary(ranks)))
-        curves[family, corpus] = beside(curve, again[family].get(corpus))
-    return curves
-
-
-def claimed_ks(V):
-    """The ranks that claims are about in a vocabulary of that size, those of `far_ks` included."""
-    return sorted({k for k in (1, 10, 50, 100, 1000) if k <= V} | {*far_ks(V)})
 
 
 def trained_kind(family, corpus):

@@ -1,12 +1,11 @@
 """Rank tables of several families at once, as pages over all of them read them;
 what a page rests on."""
 
-from paper.curves import beside, rbp_curve
 from rbplib.counts import counts_path
 from rbplib.families import InputError, default_corpora, known, load_family, one_each
-from rbplib.losses import vocabulary
 from rbplib.measuring import UNSCORED, measured
-from rbplib.table import Ladder, family_tables, table_paths
+from rbplib.table import Ladder, table_paths
+from rbplib.table import family_tables as family_tables
 
 
 def measured_families(families=(), corpora=(), protocol="paper"):
@@ -43,23 +42,6 @@ def ladders(families=(), corpora=(), protocol="paper"):
             repeats[key] = measured(load_family(family.repeats), texts, protocol)
         shown[name, corpus] = Ladder(ranks, repeats.get(key, {}).get(corpus, ()))
     return shown
-
-
-def counted_curves(families, ks):
-    """({(family, corpus): Curve}, {the same: tables}) of families that are here as counts,
-    on all that they were counted on, curves with repeats.
-
-    ks: the ranks to count, as a function of the size of a vocabulary.
-    """
-    curves, counts = {}, {}
-    for family in map(load_family, families):
-        for corpus in family.corpora:
-            tables, _ = family_tables(family, corpus)
-            again = family_tables(family.repeats, corpus)[0] if family.repeats else ()
-            curve = rbp_curve(tables, ks(vocabulary(tables)))
-            curves[family.name, corpus] = beside(curve, again)
-            counts[family.name, corpus] = tables
-    return curves, counts
 
 
 def counted_elsewhere(families):

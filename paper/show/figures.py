@@ -201,20 +201,6 @@ def draw_fit(ax, law, ends=None, label=None, hollow=False, shift=0.0, **style):
     return law_axes(ax)
 
 
-def draw_band(ax, x, y, lo=None, hi=None, label=None, wide=None, **style):
-    """A curve with its interval as a band; wide: (low, high) of a second, paler one."""
-    every = max(1, len(x) // 8)
-    (line,) = ax.plot(x, y, label=label, markevery=every, **style)
-    look = {"color": line.get_color(), "linewidth": 0}
-    if lo is not None:
-        ax.fill_between(x, lo, hi, alpha=BAND, **look)
-    if wide is not None and np.isfinite(wide).any():
-        ax.fill_between(x, *wide, alpha=PALE, **look)
-        name_once(ax, SOURCES, linewidth=6, alpha=BAND + PALE)
-        name_once(ax, TRAININGS, linewidth=6, alpha=PALE)
-    return ax
-
-
 def draw_intervals(ax, labels, values, intervals, names):
     """One row per label: the value and intervals (n, 2) beside each other, each with a name."""
     rows = row_axis(ax, labels)
