@@ -105,9 +105,7 @@ def main(argv=None):
     for name, (cpu, seconds) in took.items():
         lines.append([name, f"{cpu:.0f}", "" if seconds is None else f"{seconds:.0f}"])
     text = common.table(["", "core-seconds", "seconds, beside other work"], lines)
-    print(text)
-    if not options.quick:
-        common.record("book", text, families=options.family, took=took)
+    common.report(options, text, families=options.family, took=took)
     return 0
 
 

@@ -119,9 +119,7 @@ def main(argv=None):
         lines.append([name, f"{statistics.median(taken):.3f}", common.ratio(times, name)])
     text = "{:,} resamples of {:,} documents, {} models, {} values of k.\n\n".format(*size)
     text += common.table(["", "seconds", "times as long as rbplib"], lines)
-    print(text)
-    if not options.quick:
-        common.record("bootstrap", text, seconds=times, apart=apart)
+    common.report(options, text, seconds=times, apart=apart)
     return 0
 
 

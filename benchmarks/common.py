@@ -26,7 +26,15 @@ def parser(name, text, rounds=5):
     options.add_argument("--rounds", type=int, default=rounds)
     options.add_argument("--quick", action="store_true", help="tiny, one round, nothing recorded")
     options.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    options.set_defaults(name=name)
     return options
+
+
+def report(options, text, **raw):
+    """Print a benchmark's text and, but with --quick, record it with its raw numbers."""
+    print(text)
+    if not options.quick:
+        record(options.name, text, **raw)
 
 
 def child(module, *words, **variables):

@@ -4,10 +4,12 @@
 
 Right first: nothing is timed where a count is wrong. Then heads, rows at once, the kernel alone and
 whole models, each in turn in one process. A way that fails, or does not fit, is named and passed
-over, and so is what there was no time for. Without CUDA it says so.
+over, and so is what there was no time for: what runs when the time is up is stopped. The record is
+written after each section. Without CUDA it says so.
 """
 
 import os
+import signal
 import statistics
 import sys
 import time
@@ -36,21 +38,12 @@ QUICK = [1, 33], [(64, 3_000, 32, torch.float32)], [(64, 3_000, torch.float32)],
 PEAK = {"H200": 4.8e12, "H100 PCIe": 2.0e12, "H100": 3.35e12, "A100": 2.0e12, "B200": 8.0e12}
 
 
-def without_kernel(way):
-    """A way with the kernel turned off."""
-
-    def run(*inputs):
-        with mock.patch.dict(os.environ, RBP_KERNEL="0"):
-            return way(*inputs)
-
-    return run
-
-
 def by_logits(of_logits):
     """A head's way: full logits, and what is made of them and the targets."""
     return lambda hidden, weight, targets: of_logits(hidden @ weight.t(), targets)
 
 
+without_kernel = mock.patch.dict(os.environ, RBP_KERNEL="0")  # around any way
 cross_entropy = by_logits(partial(F.cross_entropy, reduction="none"))
 WAYS = {
     common.OURS: heads.rbplib,
@@ -95,23 +88,45 @@ def right(sizes, head, device):
     return common.table([*columns, "unlike torch's", "logprob, nats"], lines), total
 
 
+def sentence(error):
+    """A failure in a cell."""
+    return f"{type(error).__name__}: {str(error)[:60]}".splitlines()[0]
+
+
+def in_time(end):
+    """Whether there is time; where it runs out later, what runs then is stopped."""
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("no time was left")
+    signal.setitimer(signal.ITIMER_REAL, left)
+
+
+def late(*_):
+    raise TimeoutError("stopped: the time was up")
+
+
 def timed(ways, inputs, tokens, count, device, end):
     """{name: cell} of each way: nanoseconds a token, the ratio to rbplib, peak memory in MB."""
     # each alone: what fails is named, and not timed
     memory, cells = {}, {}
     for name, way in ways.items():
         try:
+            in_time(end)
             way(*inputs)
             memory[name] = common.peak_mb(way, *inputs, device=device)
-        except Exception as error:  # no memory, no such function in this torch
-            cells[name] = f"{type(error).__name__}: {str(error)[:60].splitlines()[0]}"
-    # the others in turn, at least once
+        except Exception as error:  # no memory, no time, no such function in this torch
+            cells[name] = sentence(error)
+    # the others in turn, whole rounds alone
     times = {name: [] for name in memory}
-    for _ in range(count):
-        for name, taken in times.items():
-            taken.append(common.seconds(ways[name], *inputs, device=device))
-        if time.monotonic() > end:
-            break
+    try:
+        for _ in range(count):
+            in_time(end)
+            taken = [common.seconds(ways[name], *inputs, device=device) for name in times]
+            for name, seconds in zip(times, taken, strict=True):
+                times[name].append(seconds)
+    except TimeoutError as error:
+        if not all(times.values()):
+            return cells | dict.fromkeys(times, sentence(error))
     for name, taken in times.items():
         parts = [f"{statistics.median(taken) / tokens * 1e9:,.0f} ns", f"{memory[name]:,.0f} MB"]
         if common.OURS in times:
@@ -120,28 +135,17 @@ def timed(ways, inputs, tokens, count, device, end):
     return cells
 
 
-def time_heads(size, count, device, end):
-    inputs = heads.states(*size[:3], device, size[3])
-    return timed(WAYS, inputs, size[0], count, device, end)
+def time_heads(size, *how):
+    return timed(WAYS, heads.states(*size[:3], how[1], size[3]), size[0], *how)
 
 
-def time_rows(size, count, device, end):
+def time_rows(size, *how):
     """The head by how many rows are scored at once."""
     ways = {}
     for rows in (ranks.DEVICE_ROWS, 128, 256, 1024, 2048, 4096):
         name = f"{rows} rows" if ways else common.OURS
-        ways[name] = patched(ranks, "DEVICE_ROWS", rows, ranks.head_ranks)
-    return timed(ways, heads.states(*size[:3], device, size[3]), size[0], count, device, end)
-
-
-def patched(module, name, value, way):
-    """A way with another value of a module's constant."""
-
-    def run(*inputs):
-        with mock.patch.object(module, name, value):
-            return way(*inputs)
-
-    return run
+        ways[name] = mock.patch.object(ranks, "DEVICE_ROWS", rows)(ranks.head_ranks)
+    return timed(ways, heads.states(*size[:3], how[1], size[3]), size[0], *how)
 
 
 def time_alone(size, count, device, end):
@@ -152,12 +156,13 @@ def time_alone(size, count, device, end):
     ways = {"amax, which only reads": lambda: scores.amax(1)}
     for threads in (256, 512, 1024):
         counted = partial(kernel.counted, scores, targets, ranks._count)
-        ways[f"{threads} threads a row"] = patched(kernel, "THREADS", threads, counted)
+        ways[f"{threads} threads a row"] = mock.patch.object(kernel, "THREADS", threads)(counted)
     name = torch.cuda.get_device_name() if device == "cuda" else ""
     peak = next((rate for key, rate in PEAK.items() if key in name), None)
     # each as fast as its median
     cells = {}
     for name, way in ways.items():
+        in_time(end)
         way()
         taken = [common.seconds(way, device=device) for _ in range(count)]
         rate = scores.nbytes / statistics.median(taken)
@@ -166,11 +171,11 @@ def time_alone(size, count, device, end):
     return cells
 
 
-def time_models(size, count, device, end):
+def time_models(size, *how):
     shape, batch, length = size
-    model = peers.make_model(shape, device, torch.bfloat16)
+    model = peers.make_model(shape, how[1], torch.bfloat16)
     ids = peers.make_ids(model, batch, length)
-    return timed(MODEL_WAYS, (model, ids), ids[:, 1:].numel(), count, device, end)
+    return timed(MODEL_WAYS, (model, ids), ids[:, 1:].numel(), *how)
 
 
 def by_size(run, sizes, count, device, end):
@@ -179,16 +184,33 @@ def by_size(run, sizes, count, device, end):
     for size in sizes:
         heading = ", ".join(map(str, size))
         try:
-            if time.monotonic() > end:
-                raise TimeoutError("no time was left")
+            in_time(end)
             columns[heading] = run(size, count, device, end)
         except Exception as error:
-            missed.append(f"Not measured: {heading}: {type(error).__name__}: {error}")
+            missed.append(f"Not measured: {heading}: {sentence(error)}")
     # one line a way
     lines = []
     for name in next(iter(columns.values()), {}):
         lines.append([name, *(cells[name] for cells in columns.values())])
     return "\n\n".join([common.table(["", *columns], lines), *missed])
+
+
+def sections(sizes, count, device, end):
+    """(text, rows that are wrong) of each section in turn; the first decides about the others."""
+    try:
+        in_time(end)
+        text, bad = right(sizes[0], sizes[1][0], device)
+    except Exception as error:
+        text, bad = f"Not proven right: {sentence(error)}", 1
+    yield text, bad
+    timings = {
+        "The head alone": (time_heads, sizes[1]),
+        "Rows at once": (time_rows, sizes[1][:1]),
+        "The kernel alone": (time_alone, sizes[2]),
+        "Whole models": (time_models, sizes[3]),
+    }
+    for title, (run, chosen) in {} if bad else timings.items():
+        yield f"{title}\n\n{by_size(run, chosen, count, device, end)}", 0
 
 
 def main(argv=None):
@@ -206,24 +228,18 @@ def main(argv=None):
         sizes, count = QUICK, 1
     elif device != "cuda":
         parser.error("--device cpu is a rehearsal: add --quick.")
+    signal.signal(signal.SIGALRM, late)
     end = time.monotonic() + 60 * options.minutes - 10
-    sections = {
-        "The head alone": (time_heads, sizes[1]),
-        "Rows at once": (time_rows, sizes[1][:1]),
-        "The kernel alone": (time_alone, sizes[2]),
-        "Whole models": (time_models, sizes[3]),
-    }
+    texts, wrong_rows = [], 0
     with torch.inference_mode():
-        text, bad = right(sizes[0], sizes[1][0], device)
-        texts = [text]
-        for title, (run, of_it) in sections.items():
-            if not bad:
-                texts += [title, by_size(run, of_it, count, device, end)]
-    text = "\n\n".join(texts)
-    print(text)
-    if not options.quick:
-        common.record("gpu", text, device=torch.cuda.get_device_name())
-    return int(bad > 0)
+        for text, bad in sections(sizes, count, device, end):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            print(f"{text}\n")
+            texts.append(text)
+            wrong_rows += bad
+            if not options.quick:
+                common.record("gpu", "\n\n".join(texts), device=torch.cuda.get_device_name())
+    return int(wrong_rows > 0)
 
 
 if __name__ == "__main__":

@@ -164,8 +164,7 @@ def main(argv=None):
         texts.append(by_way(kind, raw[kind], ROWS, *columns.items()))
         columns = {}
     text = "\n\n".join(texts)
-    print(text)
-    common.record("heads", text, threads=1, cpu_seconds=raw)
+    common.report(options, text, threads=1, cpu_seconds=raw)
     return 0
 
 

@@ -103,9 +103,7 @@ def main(argv=None):
     lines["pandas"][0] = "its loss at k = 1, pandas"
     head = ["", *(f"{factor * words:,} words" for factor in times)]
     text = common.table(head, lines.values())
-    print(text)
-    if not options.quick:
-        common.record("memory", text)
+    common.report(options, text)
     return 0
 
 

@@ -74,9 +74,7 @@ def main(argv=None):
     for shape in shapes:
         head += [f"{shape.upper()}, tokens a second", "memory, MB"]
     text = common.table(head, lines)
-    print(text)
-    if not options.quick:
-        common.record("ranks", text, seconds=times)
+    common.report(options, text, seconds=times)
     return 0
 
 

@@ -77,9 +77,7 @@ def main(argv=None):
         lines.append(f"{family} {size}|{', '.join(how)}|{counts}".split("|"))
     version = theirs.record["made_by"]["version"]
     text = f"vLLM {version}, the text `docs`.\n\n{common.table(HEAD, lines)}"
-    print(text)
-    if not options.quick:
-        common.record("vllm", text)
+    common.report(options, text)
     return 0
 
 

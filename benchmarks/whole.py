@@ -119,9 +119,7 @@ def main(argv=None):
     for shape in shapes:
         head += [f"{shape}, tokens a CPU-second", "memory, MB"]
     text = common.table(head, lines)
-    print(text)
-    if not options.quick:
-        common.record("whole", text, used=raw)
+    common.report(options, text, used=raw)
     return 0
 
 

@@ -1,5 +1,7 @@
 """The quick form of benchmarks: whole runs, and no time told of ways that do not agree."""
 
+import time
+
 from benchmarks import bootstrap, gpu, heads
 from benchmarks.__main__ import main
 
@@ -42,3 +44,15 @@ def test_what_needs_a_gpu_or_vllm_says_so(capsys, monkeypatch):
     assert text.splitlines()[2].split(" | ")[1:4] == ["no", "152", "0"]
     assert "| logits alone | ZeroDivisionError: division by zero |" in text
     assert "| 512 threads a row |" in text and "| full logits, cross_entropy |" in text
+    # a way that takes too long is stopped, and what comes after it is named
+    monkeypatch.setitem(gpu.WAYS, "logits alone", lambda *_: time.sleep(60))
+    start = time.monotonic()
+    assert gpu.main(["--quick", "--device", "cpu", "--minutes", "0.2"]) == 0
+    text = capsys.readouterr().out
+    assert time.monotonic() - start < 10
+    assert "| logits alone | TimeoutError: stopped: the time was up |" in text
+    assert "Not measured: tiny, 2, 16: TimeoutError: no time was left" in text
+    # what fails before anything is proven leaves a sentence
+    monkeypatch.setattr(gpu, "right", lambda *_: 1 / 0)
+    assert gpu.main(["--quick", "--device", "cpu"]) == 1
+    assert capsys.readouterr().out == "Not proven right: ZeroDivisionError: division by zero\n\n"
