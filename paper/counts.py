@@ -15,9 +15,9 @@ from paper.probes import copyable
 from rbplib.counts import Counts, counts_path, write_counts
 from rbplib.doors import model_entry, public
 from rbplib.families import InputError, default_corpora, known, load_family, write_text
-from rbplib.losses import measured_tables, vocabulary
+from rbplib.losses import vocabulary
 from rbplib.measuring import measured
-from rbplib.table import distinct
+from rbplib.table import distinct, family_tables
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000)
 RUN_KS = (1, 10, 100)  # k of runs of hits, and of hits among tokens that could be copied
@@ -119,7 +119,7 @@ def write_class(family, path):
     """
     arrays, records = {}, []
     for corpus in default_corpora(family):
-        tables, *_ = measured_tables(family, corpus, counts=False)
+        tables, _ = family_tables(family, corpus, counts=False)
         ks = exported_ks(vocabulary(tables))
         for table in tables:
             if withheld := table.record.get("withheld"):

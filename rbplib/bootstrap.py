@@ -31,11 +31,10 @@ def resampled_counts(n_sources, n_resamples, seed):
     rng = np.random.default_rng(seed)
     rows = max(1, BLOCK // n_sources)
     for start in range(0, n_resamples, rows):
-        size = min(rows, n_resamples - start)
-        drawn = rng.integers(0, n_sources, (size, n_sources))
-        drawn += n_sources * np.arange(size)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=size * n_sources)
-        yield counts.reshape(size, n_sources).astype(np.float32)
+        shape = min(rows, n_resamples - start), n_sources
+        drawn = rng.integers(0, n_sources, shape) + n_sources * np.arange(shape[0])[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=drawn.size)
+        yield counts.reshape(shape).astype(np.float32)
 
 
 @lru_cache(maxsize=12)
@@ -55,8 +54,7 @@ def resampled_sums(values, n_resamples, seed):
     """
     columns = np.asarray(values, float)
     counted = kept_counts if len(columns) * n_resamples <= KEPT else resampled_counts
-    blocks = counted(len(columns), n_resamples, seed)
-    return np.concatenate([counts @ columns for counts in blocks])
+    return np.concatenate([n @ columns for n in counted(len(columns), n_resamples, seed)])
 
 
 def resampled(values, source, n_bootstrap=10_000, seed=42):
@@ -98,26 +96,26 @@ def percentile_interval(samples):
     >>> percentile_interval(np.arange(201.0)).round(6).tolist()
     [5.0, 195.0]
     """
-    known = np.isfinite(samples)
-    enough = known.mean(axis=0) >= 1 - MAX_UNDEFINED
-    samples = np.where(known, samples, np.nan)
-    samples = np.where(enough, samples, 0.0)
-    quantile = np.quantile if known.all() else np.nanquantile  # as one, and slower
-    ends = quantile(samples, ENDS, axis=0)
-    return np.where(enough, ends, np.nan)
+    finite = np.isfinite(samples)
+    enough = finite.mean(axis=0) >= 1 - MAX_UNDEFINED
+    samples = np.where(enough, np.where(finite, samples, np.nan), 0.0)
+    quantile = np.quantile if finite.all() else np.nanquantile  # as one, and slower
+    return np.where(enough, quantile(samples, ENDS, axis=0), np.nan)
 
 
-def pinv(design):
-    """`numpy.linalg.pinv` of a design (n, P), kept: thousands of fits share a few of them."""
-    return kept_pinv(np.ascontiguousarray(design, float).tobytes(), design.shape)
+def kept(function):
+    """A function of one float64 matrix whose values are kept: thousands of fits share a few."""
+
+    @lru_cache(maxsize=256)
+    def by_bytes(data, shape):
+        value = function(np.frombuffer(data).reshape(shape))
+        value.flags.writeable = False
+        return value
+
+    return lambda matrix: by_bytes(np.ascontiguousarray(matrix, float).tobytes(), matrix.shape)
 
 
-@lru_cache(maxsize=256)
-def kept_pinv(data, shape):
-    """`pinv` by the bytes of a float64 design."""
-    inverse = np.linalg.pinv(np.frombuffer(data).reshape(shape))
-    inverse.flags.writeable = False
-    return inverse
+pinv = kept(np.linalg.pinv)  # of a design (n, P)
 
 
 def line(y, x):
@@ -132,14 +130,10 @@ def line(y, x):
     [0.95, 1.05, 0.992]
     """
     # a column's own variance is another, its own axes too
-    y = np.asarray(y)
-    x = np.asarray(x)
-    centred = x - x.mean()
-    mean = y.mean(axis=-1)
-    variance = y.var(axis=-1)
+    y, x = np.asarray(y), np.asarray(x)
+    centred, mean, variance = x - x.mean(), y.mean(axis=-1), y.var(axis=-1)
     slope = y @ centred / (centred @ centred)
     flat = ~(variance > 1e-14 * (1 + mean**2))
     explained = slope**2 * x.var() / np.where(flat, 1, variance)
     r2 = np.where(flat, np.nan, np.minimum(explained, 1.0))
-    intercept = mean - slope * x.mean()
-    return slope, intercept, r2
+    return slope, mean - slope * x.mean(), r2

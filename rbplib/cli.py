@@ -465,13 +465,13 @@ def family_laws(source, corpora, ks, protocol, results, partial):
 
     A text that is not named, and not measured whole, is told and left out.
     """
-    from rbplib.losses import cross_entropy, measured_tables, precision_of, rbp_loss, vocabulary
-    from rbplib.table import tell_candidates
+    from rbplib.losses import cross_entropy, precision_of, rbp_loss
+    from rbplib.table import family_tables, tell_candidates
 
     losses, faults = [], []
     for corpus in dict.fromkeys(corpora or measured_texts(source, protocol, results)):
         try:
-            tables, repeats, missing = measured_tables(source, corpus, protocol, results, partial)
+            tables, missing = family_tables(source, corpus, protocol, results, partial)
         except InputError as error:
             if corpora:
                 raise
@@ -482,10 +482,10 @@ def family_laws(source, corpora, ks, protocol, results, partial):
         if precision not in ("", "float32"):
             complain(f"{tables[0].record['family']} was measured in {precision}.")
         tell_candidates({t.record["model"]: t.record["vocab_size"] for t in tables})
-        for k in dict.fromkeys(ks or [k for k in KS if k <= vocabulary(tables)]):
-            losses.append((rbp_loss(tables, k, repeats=repeats), missing, []))
+        for k in dict.fromkeys(ks or [k for k in KS if k <= tables.vocab_size]):
+            losses.append((rbp_loss(tables, k), missing, []))
         if not ks:
-            losses.append((cross_entropy(tables, repeats), missing, []))
+            losses.append((cross_entropy(tables), missing, []))
     # nothing, or not all
     if not losses:
         raise [*faults, InputError("nothing of that was measured: name a text by --corpus.")][0]

@@ -48,7 +48,7 @@ from rbplib.families import (
     write_text,
     yaml_files,
 )
-from rbplib.losses import Loss, check_models, measured_tables, minus_log
+from rbplib.losses import Loss, check_models, minus_log
 from rbplib.noise import size_numbers
 from rbplib.sheets import (
     QUANTITIES,
@@ -67,6 +67,7 @@ from rbplib.table import (
     checked_columns,
     columns_digest,
     expected,
+    family_tables,
     file_columns,
     file_record,
     ranks_path,
@@ -480,8 +481,8 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
         # its tables, in a file that bears no date
         path = Path(folder, "table.parquet")
         for corpus in corpora:
-            tables, repeats, _ = measured_tables(family, corpus, protocol, results, counts=False)
-            for role, ladder in (("family", tables), ("repeats", repeats)):
+            tables, _ = family_tables(family, corpus, protocol, results, counts=False)
+            for role, ladder in (("family", tables), ("repeats", tables.repeats)):
                 for table in ladder:
                     write_table(path, *shared(table, ordered))
                     name = f"{role}/{table.record['model']}/{corpus.name}.parquet"

@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 
 from rbplib.bootstrap import MIN_DOCUMENTS, MIN_RESAMPLES, resampled_sums, sum_by_source
-from rbplib.families import InputError, complain, load_family, telling
+from rbplib.families import InputError, complain, telling
 from rbplib.noise import size_numbers
-from rbplib.table import asked, by_size, family_tables, tables_here
+from rbplib.table import Ladder
 
 
 def minus_log(share):
@@ -294,22 +294,6 @@ def check_loss(loss, what):
         )
 
 
-def measured_tables(family, corpus, protocol="paper", results=None, partial=False, counts=True):
-    """(tables, those of the repeats that the family names, models without one).
-
-    Arguments and InputError as of `table.family_tables`.
-    """
-    tables, missing = family_tables(family, corpus, protocol, results, partial, counts)
-    # the text as the family knows it; the repeats may lack it
-    family, _, (text,) = asked(family, None, [corpus], protocol, results)
-    repeats = ()
-    again = family.repeats and load_family(family.repeats)
-    if again and (not again.imported or text.name in again.corpora):
-        ladders, _ = tables_here(*asked(again, None, [text], protocol), protocol, results, counts)
-        (repeats,) = ladders.values()
-    return tables, repeats, missing
-
-
 def measured_on(tables):
     """What rank tables of one family on one corpus share, by the names of a Loss's fields."""
     families = dict.fromkeys(table.record["family"] for table in tables)
@@ -356,7 +340,7 @@ def paired(tables, k=1):
 
     Raises InputError: none, other tokens, no token, or a k outside the vocabulary.
     """
-    tables = by_size([tables] if hasattr(tables, "record") else tables)
+    tables = Ladder([tables] if hasattr(tables, "record") else tables)
     if not tables:
         raise InputError("no rank table was given: run `rbp measure` for the family first.")
     same_tokens(tables)
@@ -369,7 +353,7 @@ def paired(tables, k=1):
 
 def vocabulary(tables):
     """Smallest vocabulary of the tables' models: the largest k that can be counted."""
-    return min(int(table.record["vocab_size"]) for table in tables)
+    return Ladder(tables).vocab_size
 
 
 def rbp_losses(tables, ks, definition="greater+ties", repeats=None):

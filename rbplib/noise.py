@@ -5,11 +5,9 @@ model. A function takes the part of a `Loss` that the fit used, the derivatives 
 its parameters (M, P), and the residuals (M,).
 """
 
-from functools import lru_cache
-
 import numpy as np
 
-from rbplib.bootstrap import ENDS, LEVEL, pinv
+from rbplib.bootstrap import ENDS, LEVEL, kept, pinv
 
 NEAR = 1.05  # sizes within this factor are one: of no other size does their scatter tell
 SINGULAR = 1e-10  # smallest over largest variance below which the sources tell nothing
@@ -65,7 +63,7 @@ def scatter(jacobian, weights, residuals, numbers):
     spare = sizes.max(initial=-1) + 1 - jacobian.shape[1]
     if spare < 1:  # as without a law, of which no residual is known
         return nothing
-    inverse = inverse_gram(jacobian, weights)
+    inverse = inverse_or_nan(jacobian.T @ (weights[:, None] * jacobian))
     if np.isnan(inverse).any():
         return nothing
     squares = weights * residuals**2
@@ -84,22 +82,13 @@ def scatter(jacobian, weights, residuals, numbers):
     return variance * moved @ moved.T, np.trace(form) ** 2 / np.sum(form**2)
 
 
-def inverse_gram(jacobian, weights):
-    """Covariance (P, P) of the parameters of a weighted fit, in the variance of one residual; NaN
-    where they cannot be told apart."""
-    gram = jacobian.T @ (weights[:, None] * jacobian)
-    return kept_inverse(gram.tobytes(), len(gram))
-
-
-@lru_cache(maxsize=256)
-def kept_inverse(data, P):
-    """`inverse_gram` by the bytes of the matrix: many fits have the same sizes."""
-    gram = np.frombuffer(data).reshape(P, P)
-    inverse = np.full((P, P), np.nan)
-    if np.linalg.matrix_rank(gram) == P:
-        inverse = np.linalg.inv(gram)
-    inverse.flags.writeable = False
-    return inverse
+@kept
+def inverse_or_nan(gram):
+    """Inverse (P, P) of a fit's J'WJ: the covariance of its parameters, in the variance of one
+    residual; NaN where they cannot be told apart."""
+    if np.linalg.matrix_rank(gram) < len(gram):
+        return np.full(gram.shape, np.nan)
+    return np.linalg.inv(gram)
 
 
 def training_interval(part, jacobian, drawn):
@@ -113,7 +102,7 @@ def training_interval(part, jacobian, drawn):
     if not df or (drawn is None and not part.one_piece):
         return nothing
     # The scatter of trainings, measured on this text, holds a part of its noise.
-    spread = np.diag(inverse_gram(jacobian, np.ones(len(jacobian))))
+    spread = np.diag(inverse_or_nan(jacobian.T @ jacobian))
     trainings = variance * spread
     if drawn is None:
         return training_quantile(df) * np.sqrt(trainings)

@@ -674,7 +674,7 @@ def measuring(family, corpora, protocol="paper", results=None, name="measure"):
 
 
 def family_tables(family, corpus, protocol="paper", results=None, partial=False, counts=True):
-    """(tables of a family on one corpus, smallest model first, names of the models without one).
+    """(Ladder of a family on one corpus with its repeats, names of the models without a table).
 
     Nothing is measured. counts: as of `tables_here`.
     Raises InputError: as `tables_here`, no table at all, or, unless `partial`, a model without one.
@@ -683,7 +683,14 @@ def family_tables(family, corpus, protocol="paper", results=None, partial=False,
     tables, missing = tables_here(family, models, corpora, protocol, results, counts)
     (tables,), names = tables.values(), tuple(model for model, _ in missing)
     if tables and (partial or not names):
-        return tables, names
+        repeats, texts = family.repeats and load_family(family.repeats), corpora
+        if repeats and repeats.imported:  # it may lack the text
+            texts = [text for text in texts if text.name in repeats.corpora]
+        if repeats and texts:
+            wanted = asked(repeats, None, texts, protocol)
+            ladders, _ = tables_here(*wanted, protocol, results, counts)
+            return Ladder(tables, *ladders.values()), names
+        return Ladder(tables), names
 
     # which are missing, and how to make them
     message = f"{family.name} has no rank table on {corpora[0].name} of {', '.join(names)}"

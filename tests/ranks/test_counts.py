@@ -157,7 +157,8 @@ def test_one_unequal_count_fails_verify(counted, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "published/ranks").glob("*.yml")))
-def test_published_counts_are_read(path):
+def test_published_counts_are_read(path, monkeypatch):
+    monkeypatch.setenv("RBP_ROOT", str(ROOT))
     family = load_family(path)
     tables, _ = family_tables(family, family.corpora[0])
     assert [t.record["model"] for t in tables] == [m.name for m in family.models]
