@@ -17,7 +17,7 @@ def size_numbers(S):
     """Number of each model's size, smallest 0, int (M,): sizes within 5% of the smallest of them
     are one.
 
-    >>> size_numbers(np.array([2e6, 1e6, 1.04e6, 1e6])).tolist()
+    >>> size_numbers(np.array([1.06e6, 1e6, 1.04e6, 1e6])).tolist()
     [1, 0, 0, 0]
     """
     numbers, number, smallest = np.zeros(len(S), int), -1, 0.0

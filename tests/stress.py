@@ -3,14 +3,14 @@ small form.
 
 Each part does an accident, then runs the same command again, and compares every byte of the results
 with a run that nothing befell. Tables are written slowly, group by group, so that kills fall into
-writing, and into measurings that go on from rows of one before. `calls` watches what no kill can
-show, as the system holds what a killed process wrote: that files are on the disk before they take
-their names. It cannot know whether a disk keeps what it says it wrote, what a power cut leaves,
-whether a network's file system locks between machines, and faults that leave the same bytes.
+writing, and into measurings that go on from rows of one before, or find another model's. `calls`
+watches what no kill can show, as the system holds what a killed process wrote: that files are on
+the disk before they take their names, and never written under them. It cannot know whether a disk
+keeps what it says it wrote, what a power cut leaves, whether a network's file system locks between
+machines, and faults that leave the same bytes.
 """
 
 import argparse
-import json
 import os
 import random
 import signal
@@ -23,11 +23,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from pyarrow.parquet import read_metadata
+
+from rbplib import InputError
+from rbplib.measuring import PROGRESS
+from rbplib.table import KEY, read_record, read_table, write_table
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 NEVER = 600  # seconds after which a run counts as stuck
 SLOW = """
-import json, os, sys, time
+import os, sys, time
 import rbplib.measuring as measuring
 import rbplib.models, transformers.models.gpt2.modeling_gpt2  # which takes longer than to measure
 from rbplib import cli
@@ -35,18 +41,21 @@ for _ in range(int(os.environ.get("OTHERS", 0))):
     if not os.fork():
         break
 measuring.SAVED, measuring.GROUP = 0, 200
-calls, fsync, replace = [], os.fsync, os.replace
+fsync, replace = os.fsync, os.replace
+calls = open(os.environ["CALLS"], "a", buffering=1)
 def slow(source, target):
-    calls.append(("replace", os.path.basename(source), os.path.basename(target)))
+    print("replace", source, target, file=calls)
     time.sleep(float(os.environ.get("SLEEP", 0)) * (1 if str(target).endswith(".part") else 9))
     replace(source, target)
-def told(file):
-    calls.append(("fsync", os.path.basename(os.readlink(f"/proc/self/fd/{file}"))))
+def synced(file):
+    print("fsync", os.readlink(f"/proc/self/fd/{file}"), file=calls)
     fsync(file)
-os.replace, os.fsync = slow, told
-code = cli.main(["measure", "--family", "toy", "--corpus", "lines,more", "--quiet"])
-if os.environ.get("CALLS"):
-    open(os.environ["CALLS"], "w").write(json.dumps(calls))
+def opened(event, about):
+    if event == "open" and set(about[1] or "") & set("wax+"):
+        print("open", about[0], file=calls)
+os.replace, os.fsync = slow, synced
+sys.addaudithook(opened)
+code = cli.main("measure --family toy --corpus lines,more --quiet --batch-tokens 100".split())
 try:
     while True:
         code |= os.waitstatus_to_exitcode(os.wait()[1])
@@ -94,6 +103,8 @@ def start(place, results, command=MEASURE, before=(), **variables):
     """The measuring of the toy family, begun in a process group of its own."""
     environment = os.environ | {"RBP_ROOT": str(place), "RBP_RESULTS": str(results)} | variables
     environment |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    environment.setdefault("CALLS", str(results) + ".calls")
+    Path(environment["CALLS"]).unlink(missing_ok=True)
     how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "cwd": place}
     arguments = [*before, sys.executable, *command]
     return subprocess.Popen(arguments, env=environment, start_new_session=True, **how)
@@ -116,18 +127,26 @@ def left(folder):
 def whole(place):
     """(what a run leaves that nothing befell, its seconds)."""
     began = time.monotonic()
-    code, words = run(place, place / "whole", CALLS=str(place / "calls.json"))
+    code, words = run(place, place / "whole")
     assert code == 0, words
     return left(place / "whole"), time.monotonic() - began
 
 
 def judge(count, place, results, expected, what, processes=1):
     """Run the same command again, in several processes at once: each must end well, and all leave
-    just what an undisturbed run does."""
+    just what an undisturbed run does; each table is measured by one of them."""
     code, words = run(place, results, OTHERS=str(processes - 1))
     files = left(results)
     names = sorted(name for name in expected | files if expected.get(name) != files.get(name))
+    tables = [target for _, target in called(results, "replace") if target.endswith(".parquet")]
+    names += [name for name in set(tables) if tables.count(name) > 1]
     count.take(not code and not names, f"{what}: {code}, different {names}, {words[-600:]}")
+
+
+def called(results, name):
+    """Arguments of the calls of a name that the last run for these results made."""
+    lines = map(str.split, Path(f"{results}.calls").read_text().splitlines())
+    return [words for call, *words in lines if call == name]
 
 
 def flipped(data, draw):
@@ -167,31 +186,70 @@ def kills(place, tries=30, processes=1):
     for number in range(tries):
         results = place / f"killed-{number}"
         process = start(place, results, SLEEP="0.2")
-        # at any time, or while it writes
-        while number % 3 and process.poll() is None and not any(results.rglob("*.part")):
+        # first while it writes beside the rows so far, then at any time, or while it writes
+        kinds = ("*.part", ".*part.*") if not number else ("*.part",) if number % 3 else ()
+        while process.poll() is None and not all(any(results.rglob(kind)) for kind in kinds):
             time.sleep(0.01)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(draw.uniform(0, 6 if number % 3 else seconds))
-        kill(process, draw)
+        if number:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(draw.uniform(0, 6 if number % 3 else seconds))
+            kill(process, draw)
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        # rows that are gone on from, and every second time damaged ones
+        # rows that are gone on from, and every second time damaged ones; and another model's
         for part in results.rglob("*.part") if number % 2 else ():
             part.write_bytes(flipped(part.read_bytes(), draw))
+        leave_others_rows(place / "whole", results)
         judge(count, place, results, expected, f"killed {number}", processes)
     return count
 
 
+def leave_others_rows(whole, results):
+    """Where no table is yet, rows so far of a model of another size."""
+    for path in whole.rglob("*.parquet"):
+        target = results / path.relative_to(whole)
+        part = target.with_name(f".{target.name}.part")
+        if not target.exists() and not part.exists():
+            table = read_table(path)
+            other = {"nonembedding_params": 1} | dict.fromkeys(PROGRESS[:2], 1)
+            columns = table.columns | {"logprob": table.logprob - 1}
+            write_table(part, columns, table.record | other)
+
+
 def calls(place):
     """Each file takes its name by a renaming, after it is on the disk; no kill can show this."""
-    count, (expected, _) = Count("calls"), whole(place)
-    safe, synced = set(), set()
-    for call, *names in json.loads((place / "calls.json").read_text()):
-        synced |= set(names) if call == "fsync" else set()
-        if call == "replace" and names[0] in synced and names[0] != names[1]:
-            safe.add(names[1])
-    for name in expected:
-        count.take(Path(name).name in safe, f"{name} was not safe")
+    count, (expected, _), results = Count("calls"), whole(place), place / "whole"
+    synced = {path for (path,) in called(results, "fsync")}
+    opened = {path for (path,) in called(results, "open")}
+    safe = {target for source, target in called(results, "replace") if source in synced - {target}}
+    for path in map(str, map(results.joinpath, expected)):
+        count.take(path in safe - opened, f"{path} was not safe")
     return count
+
+
+def damage(place, tries=100):
+    """A bit of a table, or of its record, is another; or numbers, whose checksum alone says so."""
+    count, draw = Count("damage"), random.Random(0)
+    whole(place)
+    path, copy = next((place / "whole").rglob("*.parquet")), place / "damaged.parquet"
+    data, table = path.read_bytes(), read_table(path)
+    record = read_metadata(path).metadata[KEY]
+    for read, part in {read_record: record, read_table: data}.items():
+        for number in range(tries):
+            copy.write_bytes(data.replace(part, flipped(part, draw)))
+            count.take(refuses(read, copy), f"{read.__name__} takes flip {number}")
+    columns = table.columns | {"logprob": table.logprob - 1}
+    write_table(copy, columns, table.record, table.record["columns_sha256"])
+    count.take(refuses(read_table, copy), "columns of another checksum are taken")
+    return count
+
+
+def refuses(read, path):
+    try:
+        read(path)
+    except InputError:
+        return True
 
 
 def together(place, rounds=4):
@@ -251,7 +309,7 @@ def reader(place):
     data = table.read_bytes()
     table.unlink()
     other = ["setpriv", "--reuid=65534", "--clear-groups"]
-    code, words = run(place, place / "whole", before=other)
+    code, words = run(place, place / "whole", before=other, CALLS=os.devnull)
     count.take(one_sentence(code, words), f"code {code}, {words[-300:]}")
     table.write_bytes(data)
     judge(count, place, place / "whole", expected, "a reader")
@@ -296,7 +354,7 @@ def book(place, tries=8):
     return count
 
 
-PARTS = {part.__name__: part for part in (kills, calls, together, disks, reader, book)}
+PARTS = {part.__name__: part for part in (kills, calls, damage, together, disks, reader, book)}
 
 
 def main():

@@ -90,6 +90,16 @@ def test_doubt_is_said_beside_the_fit(loss, status):
     assert status in law.notes
 
 
+def test_twenty_documents_are_enough_and_the_widest_noise_tells_a_lack_of_fit(loss):
+    for D in (19, 20):
+        part = replace(loss, sums=loss.sums[:D], totals=loss.totals[:D])
+        law = rbp.fit(part, n_bootstrap=0)
+        assert ("too few documents" in law.notes) == (D < 20)
+    for trainings, doubted in ((0.5, False), (1e-4, True), (np.nan, True)):
+        law = replace(law, p={"sources": 1e-9, "trainings": trainings})
+        assert ("lack of fit" in law.caveats) == doubted
+
+
 @pytest.mark.parametrize(
     ("y", "caveats"),
     [

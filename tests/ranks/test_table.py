@@ -9,6 +9,7 @@ from rbplib import InputError
 from rbplib.runs import lagged
 from rbplib.table import (
     RankTable,
+    columns_digest,
     distinct,
     ranks_path,
     read_record,
@@ -106,6 +107,8 @@ def test_a_file_gives_back_what_was_written_and_holds_its_record_once(path):
         == RankTable(own, RECORD).text
         != RankTable(own | {"token": own["token"] * 0}, RECORD).text
     )
+    digests = {columns_digest(own | {name: own[name] + 1}) for name in own}
+    assert len(digests | {columns_digest(own)}) == 1 + len(COLUMNS)
     before = path.read_bytes()
     write_table(path, columns(), RECORD)
     assert path.read_bytes() == before and [p.name for p in path.parent.iterdir()] == ["c.parquet"]
@@ -134,7 +137,7 @@ BROKEN = {
     "outside the vocabulary": lambda c: c.update(token=c["token"] + V),
     "greater is negative": lambda c: c.update(greater=c["greater"] - 99),
     "ties is below 1": lambda c: c.update(ties=c["ties"] * 0),
-    "above the vocabulary size": lambda c: c.update(greater=c["greater"] + V),
+    "above the vocabulary size": lambda c: c.update(greater=V + 1 - c["ties"]),
     "not a number": lambda c: c.update(logprob=c["logprob"] * np.nan),
 }
 
