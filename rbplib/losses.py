@@ -197,10 +197,8 @@ class Loss:
             "sums": self.sums[:, models],
             "models": tuple(self.models[i] for i in models if self.models),
         }
-        for name in ("S", "D", "se"):
-            if (values := getattr(self, name)) is not None:
-                parts[name] = values[models]
-        return replace(self, **parts)
+        known = [name for name in ("S", "D", "se") if getattr(self, name) is not None]
+        return replace(self, **parts, **{name: getattr(self, name)[models] for name in known})
 
     def split(self, largest=1):
         """(the Loss of the smaller models, that of so many largest ones)."""
@@ -276,13 +274,16 @@ def check_models(loss, sizes=3):
 def check_resamples(number, seed=0):
     """InputError for so few resamples that they have no ends of an interval, but for 0; for a seed
     that is no whole number."""
-    for name, value in {"resamples": number, "a seed": seed}.items():
-        whole = isinstance(value, (int, np.integer)) and value >= 0
-        if not whole or (name == "resamples" and value and not MIN_RESAMPLES <= value <= 1_000_000):
-            rule = "a whole number from 0 up"
-            if name == "resamples":
-                rule = f"{MIN_RESAMPLES} to 1000000, or 0"
-            raise InputError(f"{name} cannot be {value!r}: give {rule}.")
+
+    def whole(value):
+        return isinstance(value, (int, np.integer)) and value >= 0
+
+    few = number and not MIN_RESAMPLES <= number <= 1_000_000
+    if not whole(number) or few:
+        rule = f"give {MIN_RESAMPLES} to 1000000, or 0."
+        raise InputError(f"resamples cannot be {number!r}: {rule}")
+    if not whole(seed):
+        raise InputError(f"a seed cannot be {seed!r}: give a whole number from 0 up.")
 
 
 def check_loss(loss, what):
@@ -315,18 +316,6 @@ def precision_of(tables):
     return " and ".join(filter(None, known))
 
 
-def same_tokens(tables):
-    """Refuse tables of other (document, position, token) rows: pairing would be false."""
-    first = tables[0]
-    for table in tables[1:]:
-        if (table.text, table.documents) != (first.text, first.documents):
-            raise InputError(
-                "{model} and ".format(**table.record)
-                + "{model} were not measured on the same tokens of {corpus}: measure them again "
-                "with one tokenizer, window and sample.".format(**first.record)
-            )
-
-
 def check_inside(name, value, most, what):
     """InputError unless a value is a whole number from 1 to the most."""
     if value not in range(1, most + 1):
@@ -335,20 +324,31 @@ def check_inside(name, value, most, what):
         )
 
 
-def paired(tables, k=1):
-    """Rank tables, or one, smallest model first.
+def paired(tables, ks=1, repeats=None):
+    """Rank tables, or one, as a Ladder with those repeats, or, of a Ladder, its own.
 
     Raises InputError: none, other tokens, no token, or a k outside the vocabulary.
     """
-    tables = Ladder([tables] if hasattr(tables, "record") else tables)
-    if not tables:
+    if repeats is None:
+        repeats = getattr(tables, "repeats", ())
+    ladder = Ladder([tables] if hasattr(tables, "record") else tables, repeats)
+    if not ladder:
         raise InputError("no rank table was given: run `rbp measure` for the family first.")
-    same_tokens(tables)
-    check_inside("k", k, vocabulary(tables), "vocabulary size")
-    if len(tables[0]) == 0:
-        corpus = tables[0].record.get("corpus")
+    # of other (document, position, token) rows pairing would be false
+    first = ladder[0]
+    for table in ladder[1:]:
+        if (table.text, table.documents) != (first.text, first.documents):
+            raise InputError(
+                "{model} and ".format(**table.record)
+                + "{model} were not measured on the same tokens of {corpus}: measure them again "
+                "with one tokenizer, window and sample.".format(**first.record)
+            )
+    for k in np.unique(ks):
+        check_inside("k", k, ladder.vocab_size, "vocabulary size")
+    if not len(first):
+        corpus = first.record.get("corpus")
         raise InputError(f"no token of {corpus} was scored: its documents are empty or too short.")
-    return tables
+    return ladder
 
 
 def vocabulary(tables):
@@ -377,15 +377,13 @@ def rbp_losses(tables, ks, definition="greater+ties", repeats=None):
     >>> {k: loss.share.round(2).tolist() for k, loss in rbp_losses(tables, [1, 3]).items()}
     {1: [0.33, 0.33], 3: [0.67, 1.0]}
     """
-    again = repeats_of(tables, repeats)
-    tables, ks = paired(tables), np.unique(ks)
-    for k in ks:
-        check_inside("k", k, vocabulary(tables), "vocabulary size")
-    # hits of each document (D, M, K), here and of the trainings again
+    tables, ks = paired(tables, ks, repeats), np.unique(ks)
+    # hits of each document (D, M, K)
     hits = np.stack([table.hits(ks, definition) for table in tables], axis=1)
+    # what of it the repeats can count
+    again = tables.repeats
     counted = ks[ks <= vocabulary(again)] if again else ()
-    unknown = [k for k in counted if not again[0].knows(k, definition)]
-    if unknown:
+    if unknown := [k for k in counted if not again[0].knows(k, definition)]:
         names, family = ", ".join(map(str, unknown)), again[0].record["family"]
         complain(
             f"{family} is here as counts without k = {names}: no noise of trainings is known "
@@ -410,13 +408,20 @@ def rbp_loss(tables, k=1, definition="greater+ties", repeats=None):
     >>> rbp_loss(table, k=1).values.round(4).tolist()      # -log of 2 in 4
     [0.6931]
     """
-    check_inside("k", k, vocabulary(paired(tables)), "vocabulary size")
     return rbp_losses(tables, [k], definition, repeats)[k]
 
 
-def repeats_of(tables, repeats=None):
-    """Models trained again: those given, or those of a Ladder."""
-    return getattr(tables, "repeats", ()) if repeats is None else repeats
+def nats_loss(column, name, tables, repeats):
+    """A Loss of sums of nats that rank tables keep of each document."""
+    tables = paired(tables, repeats=repeats)
+    again = tables.repeats and nats_loss(column, name, tables.repeats, ())
+    return Loss(
+        sums=np.stack([getattr(table, column) for table in tables], axis=1),
+        hits=False,
+        name=name,
+        repeats=again or None,
+        **measured_on(tables),
+    )
 
 
 def cross_entropy(tables, repeats=None):
@@ -427,15 +432,7 @@ def cross_entropy(tables, repeats=None):
     >>> cross_entropy(plain_table(([[0, 3]], [[1, 1]], [[-0.5, -2.5]]), 1e6, 9)).values.tolist()
     [1.5]
     """
-    repeats = repeats_of(tables, repeats)
-    tables = paired(tables)
-    return Loss(
-        sums=np.stack([table.nll for table in tables], axis=1),
-        hits=False,
-        name="cross-entropy",
-        repeats=cross_entropy(repeats, ()) if repeats else None,
-        **measured_on(tables),
-    )
+    return nats_loss("nll", "cross-entropy", tables, repeats)
 
 
 def rank_entropy(tables, repeats=None):
@@ -452,14 +449,7 @@ def rank_entropy(tables, repeats=None):
     >>> rank_entropy(table).values.round(4).tolist()       # log 2, and 1 / 8 of correction
     [0.8181]
     """
-    repeats, tables = repeats_of(tables, repeats), paired(tables)
-    return Loss(
-        sums=np.stack([table.entropy for table in tables], axis=1),
-        hits=False,
-        name="rank entropy",
-        repeats=rank_entropy(repeats, ()) if repeats else None,
-        **measured_on(tables),
-    )
+    return nats_loss("entropy", "rank entropy", tables, repeats)
 
 
 def run_loss(tables, k, N, repeats=None):
@@ -477,17 +467,18 @@ def run_loss(tables, k, N, repeats=None):
     >>> loss.share.round(3).tolist()                       # 2 of 3 windows
     [0.667]
     """
-    repeats = repeats_of(tables, repeats)
-    tables = paired(tables, k)
+    tables = paired(tables, k, repeats)
     check_inside("N", N, tables[0].longest_run, "longest run of scored tokens")
+    again = tables.repeats
+    if again and (k > vocabulary(again) or N > again[0].longest_run):
+        again = ()
     # windows that are all hits, and all windows
     hits = [table.inside(table.runs(k), N) for table in tables]
     windows = tables[0].inside(tables[0].scored, N)
-    again = repeats and k <= vocabulary(repeats) and N <= repeats[0].longest_run
     return Loss(
         sums=np.transpose(hits),
         k=int(k),
         name=f"-log p_{{{N},{k}}}",
-        repeats=run_loss(repeats, k, N, ()) if again else None,
-        **{**measured_on(tables), "totals": windows},
+        repeats=run_loss(again, k, N, ()) if again else None,
+        **measured_on(tables) | {"totals": windows},
     )
