@@ -44,11 +44,10 @@ class Law:
 
     Attributes:
         loss: what it was fitted to. estimator: how, see `fit`.
-        used: models of the loss that the fit used, by index. S: float64 (M,), their sizes.
-        models: their names.
+        used: models of the loss that the fit used, by index.
         parameters: {name: value}, the first two alpha and log_c.
         intervals: {"text" | "trainings" | "models": {name: (low, high)}}, of 95%.
-        y, fitted: float64 (M,), log losses of the models used, and of the law.
+        fitted: float64 (M,), log losses of the law.
         band: float64 (2, M), interval of y over other text; None without resamples.
         residual_sd: of y - fitted, by degrees of freedom.
         noise_variance: what the choice of sources alone would make of its square.
@@ -59,11 +58,8 @@ class Law:
     loss: Loss
     estimator: str
     used: tuple[int, ...]
-    S: np.ndarray
-    models: tuple[str, ...]
     parameters: dict
     intervals: dict
-    y: np.ndarray
     fitted: np.ndarray
     band: np.ndarray | None
     residual_sd: float
@@ -76,17 +72,16 @@ class Law:
     def __repr__(self):
         """Three lines: exponent and intervals; how good the fit is; what it is of."""
         # the intervals that are known
-        intervals, sizes = [], self.loss.S
-        for of, ends in self.intervals.items():
+        loss, intervals = self.loss, []
+        for name, ends in self.intervals.items():
             low, high = ends["alpha"]
             if np.isfinite(high - low):
-                intervals.append(f"{of} {low:.4g} to {high:.4g}")
-        known = ", ".join(intervals) or "no interval"
-        of = f"{self.loss.name} of {self.loss.family} on {self.loss.corpus}"
+                intervals.append(f"{name} {low:.4g} to {high:.4g}")
         return (
-            f"alpha {self.alpha:.4g} ({LEVEL:.0%}: {known})\n"
+            f"alpha {self.alpha:.4g} ({LEVEL:.0%}: {', '.join(intervals) or 'no interval'})\n"
             f"R2 {self.r2:.4g}, {'; '.join([self.status, *self.caveats])}\n"
-            f"{of}: {len(self.used)} models, S {sizes.min():.4g} to {sizes.max():.4g}"
+            f"{loss.name} of {loss.family} on {loss.corpus}: {self.n_models} models, "
+            f"S {loss.S.min():.4g} to {loss.S.max():.4g}"
         )
 
     def plot(self, ax=None, label=None, times=1.0, **look):
@@ -117,6 +112,26 @@ class Law:
         ax.set(xscale="log", yscale="log", xlabel="model size $S$ (non-embedding parameters)")
         ax.set_ylabel(f"{self.loss.name} (nats)")
         return ax
+
+    @cached_property
+    def part(self):
+        """The Loss of the models used."""
+        return self.loss.keep(np.array(self.used, int))
+
+    @property
+    def S(self):
+        """Sizes of the models used, float64 (M,)."""
+        return self.part.S
+
+    @property
+    def models(self):
+        """Names of the models used."""
+        return self.part.models
+
+    @property
+    def y(self):
+        """Log losses of the models used, float64 (M,)."""
+        return self.part.y
 
     @property
     def alpha(self):
@@ -156,7 +171,7 @@ class Law:
     @property
     def spare(self):
         """Sizes more than parameters; models within 5% are of one size."""
-        return self.loss.keep(np.array(self.used, int)).n_sizes - len(self.parameters)
+        return self.part.n_sizes - len(self.parameters)
 
     @property
     def r2(self):
@@ -261,11 +276,10 @@ class Law:
 
         Against trainings the lack of fit is tested on these means; NaN where on the models alone.
         """
-        part = self.loss.keep(np.array(self.used, int))
-        pooled = self.training_df and noise.own_seeds(part, self.training_df) > 1
-        if not pooled or np.isnan(self.residual_sd):
+        df = self.training_df
+        if not df or noise.own_seeds(self.part, df) == 1 or np.isnan(self.residual_sd):
             return np.nan
-        x, (means, _) = np.log(part.S), noise.trained_together(part)
+        x, (means, _) = np.log(self.S), noise.trained_together(self.part)
         away = means - np.polyval(np.polyfit(x, means, 1), x)
         return float(np.sqrt(away @ away / (len(x) - 2)))
 
@@ -276,7 +290,7 @@ class Law:
         if self.band is None or not self.training_df:
             return None
         wider = noise.training_quantile(self.training_df) * self.training_sd
-        return self.y + np.array([[-1.0], [1.0]]) * np.hypot(self.band - self.y, wider)
+        return self.y + SIDES * np.hypot(self.band - self.y, wider)
 
     @property
     def noise_p(self):
@@ -295,11 +309,11 @@ class Law:
         """
         documents = self.p["sources"]
         # documents resampled in place of sources, where these are fewer
-        if self.spare > 0 and self.loss.n_sources < self.loss.n_documents:
-            part = self.loss.keep(np.array(self.used, int)).over_documents()
+        if self.spare > 0 and self.n_sources < self.loss.n_documents:
+            part, x = self.part.over_documents(), np.log(self.S)
             drawn = part.resampled(self.n_bootstrap, self.seed)
-            kind, x = ESTIMATORS[self.estimator], np.log(self.S)
-            jacobian = kind.jacobian(list(self.parameters.values()), x, x.mean())
+            params = list(self.parameters.values())
+            jacobian = ESTIMATORS[self.estimator].jacobian(params, x, x.mean())
             residuals = self.y - self.fitted
             documents = noise.lack_of_fit(part, jacobian, residuals, drawn and drawn.y)[1]
         # the first that is enough
@@ -313,9 +327,8 @@ class Law:
 
     def y_at(self, S):
         """Log of the loss at sizes S by the law: float64, shape of S."""
-        x = np.log(np.asarray(S, float))
+        x, centre = np.log(np.asarray(S, float)), np.log(self.S).mean()
         params = np.array(list(self.parameters.values()))
-        centre = np.log(self.S).mean()
         return ESTIMATORS[self.estimator].curve(params, x.ravel(), centre).reshape(x.shape)
 
 
@@ -374,35 +387,35 @@ def fit(
     # Maximum likelihood uses a model without a single miss, or hit; logarithms cannot.
     used = np.flatnonzero(np.isfinite(loss.y) | (estimator == "binomial"))
     part = loss.keep(used)
-    x, y, names = np.log(part.S), part.y, kind.parameters
-    enough = part.n_sizes >= max(3, len(names)) and not loss.equal
+    x, names = np.log(part.S), kind.parameters
+    centre = x.mean() if len(x) else 0.0
     # The law, and that of each resample.
     params = np.full(len(names), np.nan)
-    centre = x.mean() if len(x) else 0.0
+    enough = part.n_sizes >= max(3, len(names)) and not loss.equal
     if enough:
         params = kind.solve(part.values, x)
-    fitted = kind.curve(params, x, centre)
-    text = np.full((2, len(names)), np.nan)
-    drawn_params = drawn_y = band = None
-    settled = np.isfinite(params).all()
-    drawn = part.resampled(n_bootstrap, seed) if settled else None
+    text = np.stack([params, params]) * np.nan
+    drawn = drawn_params = drawn_y = band = None
+    if np.isfinite(params).all():
+        drawn = part.resampled(n_bootstrap, seed)
     if drawn is not None:
-        drawn_params = kind.solve(drawn.loss, x)
-        drawn_y = drawn.y
-        text = percentile_interval(drawn_params)
-        band = percentile_interval(drawn_y)
+        drawn_params, drawn_y = kind.solve(drawn.loss, x), drawn.y
+        text, band = percentile_interval(drawn_params), percentile_interval(drawn_y)
     # What the other noises make of it.
-    residuals = y - fitted
-    jacobian = kind.jacobian(params, x, centre)
-    weights = kind.weights(params, x)
+    fitted = kind.curve(params, x, centre)
+    residuals = part.y - fitted
+    jacobian, weights = kind.jacobian(params, x, centre), kind.weights(params, x)
     residual_sd, models = noise.student_interval(jacobian, weights, residuals, part.sizes)
     trainings = noise.training_interval(part, jacobian, drawn_params)
     variance, by_sources, by_trainings = noise.lack_of_fit(part, jacobian, residuals, drawn_y)
-    trainings = params + SIDES * trainings
-    models = params + SIDES * models
+    ends = {
+        "text": text,
+        "trainings": params + SIDES * trainings,
+        "models": params + SIDES * models,
+    }
     intervals = {}
-    for of, pairs in {"text": text, "trainings": trainings, "models": models}.items():
-        intervals[of] = dict(zip(names, map(tuple, pairs.T.tolist()), strict=True))
+    for varied, pairs in ends.items():
+        intervals[varied] = dict(zip(names, map(tuple, pairs.T.tolist()), strict=True))
     notes = doubts(loss, estimator, params, enough)
     if drawn is not None and np.isnan(text[:, 0]).any():
         notes += ("no interval of other text",)
@@ -410,11 +423,8 @@ def fit(
         loss=loss,
         estimator=estimator,
         used=tuple(used.tolist()),
-        S=part.S,
-        models=part.models,
         parameters=dict(zip(names, params.tolist(), strict=True)),
         intervals=intervals,
-        y=y,
         fitted=fitted,
         band=band,
         residual_sd=residual_sd,
@@ -428,12 +438,9 @@ def fit(
 
 def doubts(loss, estimator, params, enough):
     """Reasons for doubt, gravest first."""
-    # what the reasons are told by
-    settled = np.isfinite(params).all()
-    misses = hits = FEW
+    settled, misses, hits = np.isfinite(params).all(), FEW, FEW
     if loss.hits:
-        misses = loss.misses.min()
-        hits = loss.sums.sum(axis=0).min()
+        misses, hits = loss.misses.min(), loss.sums.sum(axis=0).min()
     inside = True  # a floor above zero, and an exponent between the ends of the search
     if estimator == "irreducible":
         inside = params[2] > 0 and EXPONENTS[0] < params[0] < EXPONENTS[-1]
@@ -526,12 +533,10 @@ def exponent_ratio(first, second):
     if first.models != second.models or first.spare < 2:
         return ratio, (np.nan, np.nan)
     # sizes are the replicates, as those of an interval of other sizes
-    mean = noise.means_of_sizes(noise.size_numbers(first.S))
+    mean, spare = noise.means_of_sizes(first.part.sizes), first.spare
     residuals = np.array([law.y - law.fitted for law in (first, second)]) @ mean.T
-    t, x = noise.training_quantile(first.spare), mean @ np.log(first.S)
-    spare = first.spare
-    size_spread = ((x - x.mean()) ** 2).sum()
-    half = t**2 * residuals @ residuals.T / spare / size_spread
+    t, x = noise.training_quantile(spare), mean @ np.log(first.S)
+    half = t**2 * residuals @ residuals.T / spare / ((x - x.mean()) ** 2).sum()
 
     # the ends are the roots of a r^2 - 2 b r + c
     a, b, _, c = (np.outer(*2 * [[first.alpha, second.alpha]]) - half).ravel()

@@ -278,8 +278,7 @@ def check_resamples(number, seed=0):
     def whole(value):
         return isinstance(value, (int, np.integer)) and value >= 0
 
-    few = number and not MIN_RESAMPLES <= number <= 1_000_000
-    if not whole(number) or few:
+    if not whole(number) or 0 < number < MIN_RESAMPLES or number > 1_000_000:
         rule = f"give {MIN_RESAMPLES} to 1000000, or 0."
         raise InputError(f"resamples cannot be {number!r}: {rule}")
     if not whole(seed):
