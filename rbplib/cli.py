@@ -29,7 +29,7 @@ from rbplib.families import (
     printable,
     yaml_files,
 )
-from rbplib.sheets import UNITS, is_paths, is_table
+from rbplib.sheets import UNITS, is_table
 
 KS = (1, 10, 100)  # fitted where no k is named
 # of several laws, and of forecasts, what a table on a screen has room for
@@ -441,7 +441,7 @@ def asked_losses(sources, corpora, ks, **options):
         sources = [sources]
     losses = []
     for source in sources:
-        if is_paths(source) or is_table(source):
+        if isinstance(source, list) or is_table(source):
             losses.append(table_laws(source, ks, of_tables))
         else:
             losses.append(family_laws(source, corpora, ks, **options))

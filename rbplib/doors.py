@@ -49,16 +49,13 @@ from rbplib.families import (
     yaml_files,
 )
 from rbplib.losses import Loss, check_models, minus_log
-from rbplib.noise import size_numbers
 from rbplib.sheets import (
     QUANTITIES,
-    as_meant,
     cell_numbers,
     in_units,
     is_blank,
-    rows_of,
+    our_rows,
     sizes_in_names,
-    their_column,
     title,
 )
 from rbplib.table import (
@@ -79,6 +76,7 @@ from rbplib.texts import load_documents
 from rbplib.windows import text_windows
 
 BLANK = {"family": "a family", "k": 0, "source": 0, "D": math.nan}
+SHARES = ("hits", "accuracy")
 LEAST_1 = ("S", "k", "tokens", "questions", "bytes", "characters", "perplexity")
 MOST = 1e18  # of sizes and tokens of training
 MOST_TOLD = 12  # rows or columns that a sentence names
@@ -154,35 +152,29 @@ def read_losses(
 ):
     """(`table_losses`, {family: [what is left out of it]})."""
     # rows in our columns
-    name = title(table)
+    name, said = title(table), {"S": size_unit, "D": token_unit}
     with telling(f"{name} cannot be read as a table, check it and its path"):
-        rows, written = rows_of(table)
-        if not rows.columns.is_unique:
-            raise InputError(f"a column of {name} is there twice: leave one.")
-        named = {"S": size_unit, "D": token_unit}
-        if written:
-            rows, units = as_meant(rows, columns or {}, last_row, name)
-            named = {of: unit or units.get(of) for of, unit in named.items()}
-        elif columns:
-            theirs = {their_column(rows, of, column): of for of, column in columns.items()}
-            rows = rows.rename(columns=theirs)
+        rows, units = our_rows(table, columns or {}, last_row, name)
+    units |= {column: unit for column, unit in said.items() if unit}
 
     # what is measured, as numbers, and the rows that cannot be used
-    quantity, total, error = measured_columns(rows, name)
-    frame, faults = number_frame(rows, quantity, total, error, written, named, name)
+    quantity, total, error = measured = measured_columns(rows, name)
+    frame, faults = number_frame(rows, *measured, units, name)
+    in_nats(frame, faults, *measured, name)
     frame, left_out = without_faults(rows, frame, faults, drop_bad, name)
-    again = frame.duplicated(["family", "k", "source", "model", "D"])
-    if again.any():
-        model = frame["model"][again].iloc[0]
+    twice = frame[frame.duplicated(["family", "k", "source", "model", "D"])]
+    if len(twice):
         raise InputError(
-            f"in {name} {model!r} is there twice: tell rows of a model apart by k, source, seed "
-            "or D."
+            f"in {name} {twice['model'].iloc[0]!r} is there twice: tell rows of a model apart by "
+            "k, source, seed or D."
         )
     losses, few = [], []
     for _, part in frame.groupby("family", sort=False):
+        laws = family_losses(part, *measured, "seed" in rows, name)
         try:
-            losses += family_losses(part, quantity, total, error, "seed" in rows, name)
-        except FewSizes as fault:
+            check_models(laws[0])
+            losses += laws
+        except InputError as fault:
             few.append(fault)
     if not losses:
         raise [*few, InputError(f"{name} has no row that can be used: mend its rows.")][0]
@@ -194,10 +186,6 @@ def read_losses(
     return losses, left_out
 
 
-class FewSizes(InputError):
-    """A family of fewer than three sizes, which is told and left out."""
-
-
 def measured_columns(rows, name):
     """(what is measured, the column that it is out of or "", that of its errors or "")."""
     quantities = [column for column in QUANTITIES if column in rows]
@@ -206,46 +194,44 @@ def measured_columns(rows, name):
         raise InputError(
             f"{name} has {there} in {len(rows)} rows: give rows of one of {', '.join(QUANTITIES)}."
         )
-    (quantity,) = quantities
-    sourced, total = "source" in rows, QUANTITIES[quantity]
-    counted = quantity == "hits" or sourced or (quantity == "accuracy" and total in rows)
-    total = total if counted else ""
-    lacking = [of for of in ("model", "S", total) if of and of not in rows]
+    (quantity,), sourced = quantities, "source" in rows
+    total = QUANTITIES[quantity]
+    if not (sourced or quantity == "hits" or (quantity == "accuracy" and total in rows)):
+        total = ""
+    lacking = [column for column in ("model", "S", total) if column and column not in rows]
     if lacking:
         names = " and ".join(map(repr, lacking))
         raise InputError(f"{name} has no column {names} beside {quantity!r}: add it.")
     # counts say what their error is
-    errors = [] if sourced or (quantity == "accuracy" and total) else [f"{quantity}_se"]
-    errors = [*errors, "loss_se"] if not sourced else []
+    errors = [f"{quantity}_se"] * (not total) + ["loss_se"] * (not sourced)
     return quantity, total, next((column for column in errors if column in rows), "")
 
 
-def number_frame(rows, quantity, total, error, written, units, name):
+def number_frame(rows, quantity, total, error, units, name):
     """(the columns that are used, as numbers and words; {column: rows that it makes unusable})."""
     import pandas as pd
 
-    used = ["model", "S", "D", "k", "family", "source", quantity, total, error]
-    used = [column for column in used if column in rows]
+    used = [column for column in (*BLANK, "model", "S", quantity, total, error) if column in rows]
     frame = pd.DataFrame(BLANK | dict(rows[used]), index=rows.index)
-    unnamed = is_blank(frame["family"], [""])
-    if unnamed.any():
-        model = frame["model"][unnamed].iloc[0]
+    blank = frame[["family", "model"]].isna() | (frame[["family", "model"]] == "")
+    if blank["family"].any():
+        model = frame["model"][blank["family"]].iloc[0]
         raise InputError(f"in {name} {model!r} is of no family: name one in each row.")
-    faults = {"model": is_blank(frame["model"], [""])}
+    faults = {"model": blank["model"].to_numpy()}
     frame = frame.astype({"model": str, "source": str})
     if "seed" in rows:
         frame["model"] += " seed " + rows["seed"].astype(str)
 
     # numbers that can be: S, D and totals from 1 up, ranks and hits whole, what has a logarithm
-    for column in used:
-        if column in ("model", "family", "source"):
-            continue
-        values = cell_numbers(frame[column], written)
+    for column in [column for column in used if column not in ("model", "family", "source")]:
+        values = cell_numbers(frame[column])
         if column == "S" and np.isnan(values).all():
             values = sizes_in_names(frame[column])
-        if column in units and (written or units[column]):
+        if column in units:
             values = in_units(frame[column], values, units[column], name)
-        fine = (values >= (column in LEAST_1)) & (values <= (MOST if column in units else WHOLE))
+        fine = (values >= (column in LEAST_1)) & (
+            values <= (MOST if column in ("S", "D") else WHOLE)
+        )
         if column in ("k", "hits"):
             fine &= values == np.floor(values)
         if column == quantity and not total:
@@ -254,7 +240,6 @@ def number_frame(rows, quantity, total, error, written, units, name):
             fine |= is_blank(frame[column])
         faults[column] = ~fine
         frame[column] = values
-    in_nats(frame, faults, quantity, total, error, name)
     return frame, faults
 
 
@@ -267,17 +252,16 @@ def in_nats(frame, faults, quantity, total, error, name):
         values = values / 100
         if error == "accuracy_se":
             frame[error] /= 100
-    if quantity in ("hits", "accuracy"):
+    if quantity in SHARES:
         faults[quantity] |= values > (frame[total] if quantity == "hits" else 1)
     # a step of the loss for one of what was measured
-    step = 1.0
+    step = math.log(2) if quantity in ("loss_bits", "bpb", "bpc") else 1.0
     with np.errstate(all="ignore"):
-        if quantity in ("loss_bits", "bpb", "bpc"):
-            values, step = values * math.log(2), math.log(2)
-        elif quantity == "perplexity":
-            values, step = np.log(values), 1 / values
-        elif quantity == "accuracy" and not total:
-            values, step = minus_log(values), 1 / values
+        if quantity == "perplexity" or (quantity == "accuracy" and not total):
+            log = np.log if quantity == "perplexity" else minus_log
+            values, step = log(values), 1 / values
+        else:
+            values = values * step
     if error and (error != "loss_se" or quantity == "loss_bits"):
         frame[error] *= step
     frame[quantity] = values * frame[total] if total and quantity != "hits" else values
@@ -288,93 +272,96 @@ def without_faults(rows, frame, faults, drop_bad, name):
 
     Raises InputError: there is one, and it is not to be left out; all of them are named.
     """
-    import pandas as pd
-
-    bad = np.flatnonzero(np.any(list(faults.values()), axis=0))
+    names, broken = np.array(list(faults)), np.column_stack(list(faults.values()))
+    bad = np.flatnonzero(broken.any(axis=1))
     if not len(bad):
         return frame, {}
     # each row with its model and the cells that cannot be
-    left_out, names = {}, frame["model"].to_numpy(object)
+    left_out, texts = {}, []
     for i in bad if drop_bad else bad[:MOST_TOLD]:
-        wrong = [column for column, broken in faults.items() if broken[i]]
+        wrong = names[broken[i]]
         cells = [f"{column} {str(rows[column].iloc[i])[:40]!r}" for column in wrong]
-        model = f" ({str(names[i])[:40]!r})" if "model" not in wrong else ""
-        text = f"row {i + 1}{model} has {' and '.join(cells)}"
-        left_out.setdefault(str(frame["family"].iloc[i]), []).append(text)
-    told = [text for texts in left_out.values() for text in texts][:MOST_TOLD]
-    more = f", and {len(bad) - len(told)} more" if len(bad) > len(told) else ""
+        model = f" ({frame['model'].iloc[i][:40]!r})" if "model" not in wrong else ""
+        texts.append(f"row {i + 1}{model} has {' and '.join(cells)}")
+        left_out.setdefault(str(frame["family"].iloc[i]), []).append(texts[-1])
+    shown = some(texts, len(bad))
     if not drop_bad:
-        columns = [column for column, broken in faults.items() if np.any(broken)]
+        columns = names[broken.any(axis=0)]
         rules = [RULES.get(column, f"{column} is a number above 0") for column in columns]
         raise InputError(
-            f"{name} cannot be used as it is, {', '.join(told)}{more}: {', '.join(rules)}; mend "
+            f"{name} cannot be used as it is, {shown}: {', '.join(rules)}; mend "
             "these cells, or leave the models out by --drop-bad (drop_bad=True)."
         )
 
     # the models of those rows, whose other rows say too little
-    names[np.flatnonzero(faults["model"])] = None
-    frame = frame.assign(model=names)
-    keys = pd.MultiIndex.from_frame(frame[["family", "model", "D"]].astype(str))
-    keep = ~np.asarray(keys.isin(keys[bad])) & frame["model"].notna().to_numpy()
-    complain(f"left out of {name}: {', '.join(told)}{more}.")
-    return frame[keep], left_out
+    complain(f"left out of {name}: {shown}.")
+    models = frame.assign(bad=broken.any(axis=1)).groupby(["family", "model", "D"], dropna=False)
+    return frame[~models["bad"].transform("any")], left_out
+
+
+def some(texts, number):
+    """So many texts in a sentence, of very many the first."""
+    more = f", and {number - MOST_TOLD} more" if number > MOST_TOLD else ""
+    return ", ".join(texts[:MOST_TOLD]) + more
 
 
 def family_losses(part, quantity, total, error, seeded, name):
     """The Loss of each k of one family of a table of numbers."""
-    family, is_share = part["family"].iloc[0], bool(total) and quantity in ("hits", "accuracy")
+    family, is_share = part["family"].iloc[0], bool(total) and quantity in SHARES
     trained = (part["D"] > 0).all()  # untrained models have no logarithm of D
-    part = part.assign(D=part["D"].fillna(0))
+    part = part.assign(D=part["D"].fillna(0), se=part[error] if error else 0.0)
+    part["out of"] = part[total] if total else 1.0
     # a column of each training, smallest first; a row of each k and source
-    columns, rows = ["S", "D", "model"], ["k", "source"]
-    model, row = (part.groupby(of).ngroup().to_numpy() for of in (columns, rows))
-    shape = row.max() + 1, model.max() + 1
-    values, totals, errors = (np.full(shape, np.nan) for _ in range(3))
-    values[row, model] = part[quantity]
-    totals[row, model] = part[total] if total else 1.0
-    errors[row, model] = part[error] if error else 0.0
+    columns = ["S", "D", "model"]
+    wide = part.set_index(["k", "source", *columns])[[quantity, "out of", "se"]]
+    wide = wide.unstack(columns).sort_index().sort_index(axis=1)
+    values, totals, errors = (
+        np.ascontiguousarray(wide[column]) for column in (quantity, "out of", "se")
+    )
     # NaN where a row is missing
     if np.isnan(values).any() or not (totals == totals[:, :1]).all():
         raise InputError(
             f"each model of {family} in {name} needs one S, and a row at every k and source, "
             f"of the same {total or 'text'}."
         )
-    sizes, tokens, models = part[columns].iloc[np.unique(model, return_index=True)[1]].to_numpy().T
-    ks, sources = part[rows].iloc[np.unique(row, return_index=True)[1]].to_numpy().T
-    sizes, ks = sizes.astype(float), ks.astype(float)
-    if len(set(models)) < len(models):
+    ks, sources = (wide.index.get_level_values(column) for column in ("k", "source"))
+    sizes, tokens, models = (wide["se"].columns.get_level_values(of) for of in columns)
+    if not models.is_unique:
         models = [f"{model} on {D:g} tokens" for model, D in zip(models, tokens, strict=True)]
-    there = size_numbers(sizes).max() + 1
-    if there < 3:
-        close = " that differ by more than 5%" if there < len(set(sizes)) else ""
-        raise FewSizes(f"{family} has {there} model size(s){close} on {name}: a fit needs three.")
-    if quantity in ("hits", "accuracy"):  # an accuracy of no number of questions came as its -log
-        check_rising(values if is_share else -values, ks, sources, models, f"of {family} in {name}")
+
+    # fewer are not among the first k of a larger k; a share of no number came as its -log
+    shares = wide[quantity] if is_share else -wide[quantity]
+    falls = np.argwhere(shares.groupby("source").diff().to_numpy() < 0)
+    if quantity in SHARES and len(falls):
+        raise InputError(
+            f"{models[falls[0, 1]]!r} of {family} in {name} has fewer hits at k = "
+            f"{ks[falls[0, 0]]:g} than at a smaller k: what is among the first few is among more; "
+            "check k and the hits."
+        )
 
     # the rows of each k
     losses, equal, unknown = [], False, False
-    starts = np.unique(ks, return_index=True)[1]
-    for start, end in zip(starts, [*starts[1:], len(ks)], strict=True):
-        pieces = np.hstack([values[start:end], totals[start:end]])
+    for k in ks.unique():
+        rows = ks == k
+        pieces = np.hstack([values[rows], totals[rows]])
         equal |= len(pieces) > 1 and bool((pieces == pieces[0]).all())
         # an error of 0, or none, is not known
-        known = bool(error) and bool((errors[start] > 0).all())
+        known = bool(error) and bool((errors[rows][0] > 0).all())
         unknown |= bool(error) and not known
         loss = Loss(
-            sums=values[start:end],
-            totals=totals[start:end, 0],
-            S=sizes,
-            D=tokens.astype(float) if trained else None,
+            sums=values[rows],
+            totals=totals[rows, 0],
+            S=sizes.to_numpy(float),
+            D=tokens.to_numpy(float) if trained else None,
             hits=is_share,
-            k=int(ks[start]) or None,
-            name=f"-log {quantity}" if quantity in ("hits", "accuracy") else "loss",
+            k=int(k) or None,
+            name=f"-log {quantity}" if quantity in SHARES else "loss",
             family=str(family),
             corpus=name,
             models=tuple(models),
-            labels=tuple(sources[start:end]),
-            se=errors[start] if known else None,
+            labels=tuple(sources[rows]),
+            se=errors[rows][0] if known else None,
         )
-        check_models(loss)
         losses.append(replace(loss, repeats=loss) if seeded else loss)
     if equal:
         complain(f"all sources of {family} in {name} are equal: intervals over them have no width.")
@@ -386,54 +373,29 @@ def family_losses(part, quantity, total, error, seeded, name):
     return losses
 
 
-def check_rising(values, ks, sources, models, where):
-    """InputError where fewer are among the first k of a larger k; values: float64 (D, M), of ks and
-    sources (D,)."""
-    order = np.lexsort((ks, sources))
-    is_same = sources[order][1:] == sources[order][:-1]
-    falls = np.argwhere((np.diff(values[order], axis=0) < 0) & is_same[:, None])
-    if len(falls):
-        row, model = falls[0]
-        raise InputError(
-            f"{models[model]!r} {where} has fewer hits at k = {ks[order][row + 1]:g} than at a "
-            "smaller k: what is among the first few is among more; check k and the hits."
-        )
-
-
 def tell_columns(rows, frame, quantity, total, error, name):
     """Say what the columns of a table of numbers do not tell, or were not used for."""
-    lacking = ~(frame["D"] > 0)
-    if lacking.any() and "D" in rows:
-        numbers = ", ".join(str(i + 1) for i in frame.index[lacking][:MOST_TOLD])
-        complain(
-            f"D of {name} is blank or 0 in row(s) {numbers}: only forecasts in tokens need it."
-        )
-    if frame["D"].nunique() > 1:
-        complain(
-            f"models of {name} saw several amounts of text (D): a law in size mixes them, "
-            "and `rbp predict --tokens` does not."
-        )
-    used = [quantity, total, error, "model", "S", "D", "k", "family", "source", "seed"]
+    lacking = frame.index[~(frame["D"] > 0)] + 1
+    used = [quantity, total, error, "model", "S", *BLANK, "seed"]
     # a loss has no use for the tokens of its text
     used += [QUANTITIES[quantity]] if QUANTITIES[quantity] != "tokens" else []
-    others = rows.columns.difference(used, sort=False)
-    tokens = "tokens" in others and "D" not in rows
-    if others.size:
-        hint = " (say --columns D=tokens if they are those of training)" if tokens else ""
-        complain(f"columns of {name} that are not used: {told_some(others)}{hint}.")
-    if quantity in ("bpb", "bpc"):
-        complain(
-            f"{quantity} of {name} is a loss by {QUANTITIES[quantity]}: its exponent is that of "
-            "the loss, its level is in nats for each of them."
-        )
-    if "source" not in rows and not error:
-        complain(f"{name} has no sources or errors: its intervals are of other sizes alone.")
-
-
-def told_some(names):
-    """Names in a sentence, of very many the first."""
-    more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
-    return ", ".join(str(name)[:60] for name in names[:MOST_TOLD]) + more
+    others = [str(column)[:60] for column in rows if column not in used]
+    hint = " (say --columns D=tokens if they are those of training)"
+    hint = hint if "tokens" in others and "D" not in rows else ""
+    told = {
+        f"D of {name} is blank or 0 in row(s) {', '.join(map(str, lacking[:MOST_TOLD]))}: only "
+        "forecasts in tokens need it.": len(lacking) and "D" in rows,
+        f"models of {name} saw several amounts of text (D): a law in size mixes them, "
+        "and `rbp predict --tokens` does not.": frame["D"].nunique() > 1,
+        f"columns of {name} that are not used: {some(others, len(others))}{hint}.": others,
+        f"{quantity} of {name} is a loss by {QUANTITIES[quantity]}: its exponent is that of the "
+        "loss, its level is in nats for each of them.": quantity in ("bpb", "bpc"),
+        f"{name} has no sources or errors: its intervals are of other sizes alone.": not error
+        and "source" not in rows,
+    }
+    for message, holds in told.items():
+        if holds:
+            complain(message)
 
 
 def number_rows(S, loss, hits, totals):

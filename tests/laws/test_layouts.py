@@ -110,7 +110,7 @@ def test_a_folder_of_files_is_a_table_a_run_each(tmp_path, capsys):
     runs.mkdir()
     for size, loss in zip(S, LOSS, strict=True):
         rows = [f"{step},{loss + 9 - step}" for step in range(10)]
-        (runs / f"run_{size / 1e6:g}M.csv").write_text("\n".join(["_step,val/loss", *rows, "10,"]))
+        (runs / f"run_{size / 1e9:g}B.csv").write_text("\n".join(["_step,val/loss", *rows, "10,"]))
     for words in (f"{runs}", " ".join(map(str, runs.iterdir()))):
         (row,) = told(f"fit {words} --last-row")
         assert row["alpha"] == pytest.approx(ALPHA) and row["n_models"] == 4
