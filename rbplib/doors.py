@@ -31,7 +31,6 @@ from rbplib.families import (
     RESERVED,
     Family,
     InputError,
-    PeoplesReader,
     argument,
     atomic_path,
     check_choice,
@@ -535,7 +534,7 @@ def exported_tables(file, names, origin):
         sizes = [groups.row_group(i).total_byte_size for i in range(groups.num_row_groups)]
         if max(sum(sizes), record["scored_tokens"]) > MOST_PACKED * len(data):
             raise ValueError("it unpacks to more than a table of its size holds")
-        columns = file_columns(BytesIO(data), record)
+        columns = file_columns(data, record)
         if columns["document"].max(initial=0) >= record["documents"]:
             raise ValueError("it has more documents than its record says")
         if name.split("/")[1:] != [record["model"], f"{record['corpus']}.parquet"]:
@@ -624,7 +623,7 @@ def keep_family(name, entry, tables, repeats=(), engine=None):
             about = entry | {"imported": True, "corpora": corpora, "models": models}
             staged[path] = stage / path.name
             write_text(staged[path], yaml.safe_dump(about, sort_keys=False, allow_unicode=True))
-            entries = read_yaml(staged[path], PeoplesReader)
+            entries = read_yaml(staged[path], aliases=False)
             family_of({"name": part} | checked_entries(entries, Family, path, FAMILY_ENTRIES), path)
             entry = entry | {"repeats": part}
 

@@ -283,7 +283,7 @@ def read_entry(name_or_path, what, record, others):
         raise InputError(f"{message}: {mend}")
 
     # what it says, under a name of its own
-    entry = checked_entries(read_yaml(path, PeoplesReader), record, path, others)
+    entry = checked_entries(read_yaml(path, aliases=False), record, path, others)
     name = check_name(str(entry.get("name", path.stem)), f"{path}: {what} name")
     other = yaml_file(what, name)
     if other not in (None, path.resolve()):
@@ -301,23 +301,19 @@ class Reader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         return super().construct_mapping(node, deep)
 
 
-class PeoplesReader(Reader):
-    """YAML without an alias: a few lines of them can stand for more than fits memory."""
+def read_yaml(path, aliases=True):
+    """The mapping in a YAML file. Raises InputError.
 
-    def __init__(self, stream):
-        # from the events, before nodes grow of them
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(stream, Reader)):
-            raise yaml.YAMLError("it holds an alias, as *name: write out what it stands for")
-        super().__init__(stream)
-
-
-def read_yaml(path, reader=Reader):
-    """The mapping in a YAML file. Raises InputError."""
+    aliases: whether it may hold them: a few lines can stand for more than fits memory.
+    """
     with telling(f"{path} is not readable YAML, correct it or its permissions"):
         text = Path(path).read_text(encoding="utf-8")
         if len(text) > LARGEST:
             raise ValueError(f"it has more than {LARGEST:,} characters")
-        entries = yaml.load(text, reader)
+        events = () if aliases else yaml.parse(text, Reader)
+        if any(isinstance(event, yaml.AliasEvent) for event in events):
+            raise ValueError("it holds an alias, as *name: write out what it stands for")
+        entries = yaml.load(text, Reader)
     if not isinstance(entries, dict):
         raise InputError(f"{path} holds no mapping: it needs lines like 'name: value'.")
     return entries

@@ -11,6 +11,7 @@ import shutil
 import time
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,7 +26,6 @@ from rbplib.families import (
     NoAnswer,
     WriteError,
     complain,
-    load_family,
     one_at_a_time,
     root,
     telling,
@@ -49,18 +49,19 @@ from rbplib.table import (
     measuring,
     ranks_path,
     read_table,
+    repeated,
     tables_here,
     tell_candidates,
     write_table,
 )
-from rbplib.texts import Documents, hub_bytes, load_documents, sample_here
+from rbplib.texts import Documents, load_documents, sample_here
 from rbplib.windows import batches, by_length, text_windows
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 GROUP = 65_536  # tokens of a group of windows: batches are cut within one
 SAVED = 50  # seconds of work, and those of a batch, that a stopped measuring may lose
 UNSCORED = 0.01  # of the tokens, from which on it is told that special ones are words of the text
-PROGRESS = ("groups", "windows", "batch_tokens")  # of a part: done, done of the next, its batches'
+PROGRESS = ("windows_done", "tokens_done", "batch_tokens")  # of a part
 # what a plan reckons with, about
 CHARACTERS = 4.0  # of a token of English
 PROCESS, ROW = 600_000_000, 9  # bytes of the process, and of a row of a table on disk
@@ -110,11 +111,8 @@ def ladders(family, corpora=None, protocol="paper", *, results=None, **options):
     """
     family, _, corpora = asked(family, None, corpora or None, protocol, results)
     tables = measured(family, corpora, protocol, results=results, **options)
-    others, repeats = family.repeats and load_family(family.repeats), {}
-    if others:
-        # what was imported may lack a text, and cannot be measured
-        texts = [c for c in corpora if not others.imported or c.name in others.corpora]
-        repeats = measured(others, texts, protocol, results=results) if texts else {}
+    others, texts = repeated(family, corpora)
+    repeats = measured(others, texts, protocol, results=results) if texts else {}
     return {name: Ladder(ranks, repeats.get(name, ())) for name, ranks in tables.items()}
 
 
@@ -162,56 +160,53 @@ def measured(
     Cost: where nothing is missing one reading of each table; else one forward pass over every
         window as well.
     """
-    family, models, corpora = asked(family, models, corpora, protocol, results)
+    wanted = asked(family, models, corpora, protocol, results)
+    family, models, corpora = wanted
     compared = {"samples": samples, "dtype": dtype, "head_dtype": head_dtype}
-    reading = (family, models, corpora, protocol, results)
-    if not replace:
-        try:
-            tables, missing = tables_here(*reading, counts=counts, **compared)
-        except InputError:
-            far = [c for c in corpora if c.source == "hub" and sample_here(c) is None]
-            if samples or not far:
-                raise
-            # sources alone may have changed, which only the hub's rows tell
-            compared["samples"] = samples = list(map(load_documents, corpora))
-            tables, missing = tables_here(*reading, counts=counts, **compared)
-        if not missing:
-            return tables
+    here = partial(tables_here, *wanted, protocol, results, counts=counts)
+    try:
+        tables, missing = here(replace=replace, **compared)
+    except InputError:
+        far = [c for c in corpora if c.source == "hub" and sample_here(c) is None]
+        if samples or not far:
+            raise
+        # sources alone may have changed, which only the hub's rows tell
+        compared["samples"] = list(map(load_documents, corpora))
+        tables, missing = here(**compared)
+    if not missing:
+        return tables
     family.need_models()
     check_tokenizers(family)
 
     # one model after the other, each in one process at a time
-    samples = samples or [load_documents(corpus) for corpus in corpora]
-    compared["samples"] = samples
-    asked_for = expected(family, models, corpora, protocol, **compared)
+    compared["samples"] = compared["samples"] or list(map(load_documents, corpora))
+    wanted = expected(*wanted, protocol, **compared)
     failed, cut = {}, {} if cut is None else cut
-    for model, records in asked_for.items():
+    for model, records in wanted.items():
         paths = [ranks_path(record, results) for record in records]
-        tasks = list(map(Task, corpora, samples, paths, records))
+        tasks = list(map(Task, corpora, compared["samples"], paths, records))
         with one_at_a_time(paths[0].parent):
             for left in paths[0].parent.glob(".*.tmp"):  # of a killed one
                 with suppress(OSError):
                     left.unlink()
             try:
-                if not replace:
-                    tasks = [t for t in tasks if (model, t.record["corpus"]) in missing]
-                tasks = [task for task in tasks if is_missing(task, replace)]
-                if tasks:
+                tasks = [t for t in tasks if (model, t.corpus.name) in missing]
+                if tasks := [task for task in tasks if is_missing(task, replace)]:
                     loading = family.model(model), device, dtype
                     measure_model(loading, tasks, cut, progress, batch_tokens)
             except InputError as error:
-                if len(asked_for) == 1 or isinstance(error, WriteError):
+                if len(wanted) == 1 or isinstance(error, WriteError):
                     raise
                 if NoAnswer not in failed.values() or type(error) is not NoAnswer:  # told once
                     complain(str(error))
                 failed[model] = type(error)
     if failed:
-        others = ", the other models were" if len(failed) < len(asked_for) else ""
+        others = ", the other models were" if len(failed) < len(wanted) else ""
         raise InputError(
             f"of {family.name} {', '.join(failed)} could not be measured{others}: mend what is "
             f"named above, run `{measuring(family, corpora, protocol, results)}` again."
         )
-    return tables_here(*reading, counts=counts, **compared)[0]
+    return here(**compared)[0]
 
 
 def is_missing(task, replace):
@@ -220,21 +215,19 @@ def is_missing(task, replace):
     One that another family has, of the same model under the same name, is not: it is written again
     under this family's.
     """
-    try:
+    with suppress(InputError) if replace or not task.path.is_file() else nullcontext():
         read_table(task.path, task.record)
         return False
-    except InputError:
-        if task.path.is_file() and not replace:
-            raise
-    # of an imported one tokens may lack; where no precision is asked for, it may have another
-    for path in task.path.parents[2].glob(f"*/{task.path.parent.name}/{task.path.name}"):
+    # where no precision is asked for, it may have another
+    ours = f"*/{task.path.parent.name}/{task.path.name}"
+    for path in task.path.parents[2].glob(ours) if "weights_dtype" in task.record else ():
+        # of an imported one tokens may lack
         known = task.record | {"family": path.parts[-3], "lacks": None}
         with suppress(InputError):
-            if "weights_dtype" in known:
-                table = read_table(path, known)
-                write_table(task.path, table.columns, table.record | task.record)
-                task.part.unlink(missing_ok=True)
-                return False
+            table = read_table(path, known)
+            write_table(task.path, table.columns, table.record | task.record)
+            task.part.unlink(missing_ok=True)
+            return False
     return True
 
 
@@ -275,68 +268,54 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
     """Measure one table and write it; the rows so far are kept beside it every SAVED seconds."""
     record = provenance(loaded, task, windows)
     # go on from the rows that a stopped run left, and cut batches as it did
-    part, rows, groups_done, done = task.part, [], 0, 0
+    part, rows, done, tokens = task.part, [], 0, 0
     with suppress(InputError, KeyError):  # none, or damaged ones
         begun = read_table(part, record)
-        groups_done, done, batch_tokens = (begun.record[name] for name in PROGRESS)
+        done, tokens, batch_tokens = (begun.record[name] for name in PROGRESS)
         rows.append(begun.columns)
 
-    # group by group, and batch by batch
+    # batch by batch
     saved = time.monotonic()
     label = f"{record['family']}/{record['model']} on {task.corpus.name}"
-    look = {"desc": label, "unit": "tok", "unit_scale": True, "leave": False}
+    look = {"desc": label, "unit": "tok", "unit_scale": True, "leave": False, "initial": tokens}
     with tqdm(total=windows.tokens, disable=not progress, **look) as bar:
-        for number, group in enumerate(groups(windows.windows)):
-            if number < groups_done:
-                bar.update(tokens_of(group))
-                continue
-            left = by_length(group)[done:]
-            bar.update(tokens_of(group) - tokens_of(left))
-            ranked = measure_windows(loaded, left, batch_tokens, record["head_dtype"])
-            for batch, columns, batch_size in ranked:
-                rows.append(columns)
-                done, batch_tokens = done + len(batch), batch_size
-                bar.update(tokens_of(batch))
-                if time.monotonic() - saved > SAVED:
-                    now = zip(PROGRESS, (number, done, batch_tokens), strict=True)
-                    write_table(part, joined(rows), record | dict(now))
-                    saved = time.monotonic()
-            done = 0
-    columns = joined(rows)
-    if not len(columns["token"]):
+        ranked = measure_windows(loaded, windows.windows, done, batch_tokens, record["head_dtype"])
+        for batch, columns, batch_tokens in ranked:
+            rows.append(columns)
+            read = sum(len(window.ids) for window in batch)
+            done, tokens = done + len(batch), tokens + read
+            bar.update(read)
+            if time.monotonic() - saved > SAVED:
+                now = dict(zip(PROGRESS, (done, tokens, batch_tokens), strict=True))
+                write_table(part, joined(rows), record | now)
+                saved = time.monotonic()
+    if not any(len(part["token"]) for part in rows):
         raise InputError(
             f"no token of {task.corpus.name!r} is scored: its documents are empty or too short."
         )
-    write_table(task.path, columns, record | {"batch_tokens": batch_tokens})
+    write_table(task.path, joined(rows), record | {"batch_tokens": batch_tokens})
     part.unlink(missing_ok=True)
 
 
 def joined(rows):
     """One table's columns of those of its parts, sorted by document and position."""
     columns = {}
-    for name, dtype in COLUMNS.items():
-        parts = [part[name] for part in rows]
-        columns[name] = np.concatenate([np.empty(0, dtype), *parts])
+    for name in COLUMNS:
+        columns[name] = np.concatenate([part[name] for part in rows])
     order = np.lexsort((columns["position"], columns["document"]))
     return {name: values[order] for name, values in columns.items()}
 
 
-def tokens_of(windows):
-    """Tokens that a model reads in windows."""
-    return sum(len(window.ids) for window in windows)
-
-
 def groups(windows):
-    """Windows in order, cut into runs of about GROUP tokens."""
+    """Windows in runs of about GROUP tokens, in order; in each the longest first."""
     group, size = [], 0
     for window in windows:
         group.append(window)
         size += len(window.ids)
         if size >= GROUP:
-            yield group
+            yield by_length(group)
             group, size = [], 0
-    if group:
-        yield group
+    yield by_length(group)
 
 
 def provenance(loaded, task, windows):
@@ -398,11 +377,11 @@ def unscored_words(tokenizer, windows):
     return dict(zip(names, windows.unscored.values(), strict=True))
 
 
-def measure_windows(loaded, windows, batch_tokens, head_dtype):
+def measure_windows(loaded, windows, done, batch_tokens, head_dtype):
     """Yield (batch, columns of its rows, tokens of a batch, halved when memory is out) of windows.
 
     Args:
-        windows: list of Window. batch_tokens: tokens of one forward pass.
+        windows: of Window. done: how many need no more ranks. batch_tokens: of a forward pass.
         head_dtype: name of that of the head's product.
     Raises:
         InputError: memory runs out with a single window; the model has too few positions, another's
@@ -410,31 +389,33 @@ def measure_windows(loaded, windows, batch_tokens, head_dtype):
     """
     import torch
 
-    # batch by batch, each as large as memory allows
-    queue = list(batches(windows, batch_tokens))
-    while queue:
-        batch = queue.pop(0)
-        with telling(
-            f"a window of {len(batch[0].ids)} tokens cannot be ranked, "
-            "give the model its own tokenizer, a smaller 'context:', or --dtype float32"
-        ):
-            columns = None
-            try:
-                columns = batch_ranks(loaded, batch, getattr(torch, head_dtype))
-            except torch.OutOfMemoryError:
-                if len(batch) == 1:
-                    raise InputError(
-                        f"a window of {len(batch[0].ids)} tokens does not fit {loaded.device}: "
-                        "use a larger device, a smaller dtype or a smaller model."
-                    ) from None
-        if columns:
-            yield batch, columns, batch_tokens
-            continue
-        # here, where the error no longer holds the frames that hold the batch
-        torch.cuda.empty_cache()
-        half = len(batch) // 2
-        batch_tokens = max(1, batch_tokens // 2)
-        queue[:0] = [batch[:half], batch[half:]]
+    for group in groups(windows):
+        left = group[done:]
+        done -= len(group) - len(left)
+        # batch by batch, each as large as memory allows
+        queue = list(batches(left, batch_tokens))
+        while queue:
+            batch, columns = queue.pop(0), None
+            with telling(
+                f"a window of {len(batch[0].ids)} tokens cannot be ranked, "
+                "give the model its own tokenizer, a smaller 'context:', or --dtype float32"
+            ):
+                try:
+                    columns = batch_ranks(loaded, batch, getattr(torch, head_dtype))
+                except torch.OutOfMemoryError:
+                    if len(batch) == 1:
+                        raise InputError(
+                            f"a window of {len(batch[0].ids)} tokens does not fit {loaded.device}: "
+                            "use a larger device, a smaller dtype or a smaller model."
+                        ) from None
+            if columns:
+                yield batch, columns, batch_tokens
+                continue
+            # here, where the error no longer holds the frames that hold the batch
+            torch.cuda.empty_cache()
+            half = len(batch) // 2
+            batch_tokens = max(1, batch_tokens // 2)
+            queue[:0] = [batch[:half], batch[half:]]
 
 
 def batch_ranks(loaded, batch, dtype):
@@ -445,21 +426,21 @@ def batch_ranks(loaded, batch, dtype):
 
     # ids of the windows, and which are scored
     longest = max(len(window.ids) for window in batch)
-    ids = np.zeros((len(batch), longest), dtype=np.int64)
-    scored = np.zeros((len(batch), longest - 1), dtype=bool)
+    ids = np.zeros((len(batch), longest), np.int64)
+    scored = np.zeros_like(ids, bool)
     for row, window in enumerate(batch):
         ids[row, : len(window.ids)] = window.ids
-        scored[row, window.scored - 1] = True
+        scored[row, window.scored] = True
     # ranks of the scored ones, as columns
-    inputs = torch.from_numpy(ids).to(loaded.device)
-    mask = torch.from_numpy(scored)
-    ranks = sequence_ranks(loaded.model, inputs, mask, dtype)
+    inputs, mask = torch.from_numpy(ids).to(loaded.device), torch.from_numpy(scored[:, 1:])
+    ranks = sequence_ranks(loaded.model, inputs, mask, dtype)._asdict().items()
     row, column = np.nonzero(scored)
+    document, start = np.array([(window.document, window.start) for window in batch])[row].T
     return {
-        "document": np.array([window.document for window in batch])[row],
-        "position": np.array([window.start for window in batch])[row] + column + 1,
-        "token": ids[row, column + 1],
-        **{name: values.cpu().numpy()[row, column] for name, values in ranks._asdict().items()},
+        "document": document,
+        "position": start + column,
+        "token": ids[row, column],
+        **{name: values.cpu().numpy()[row, column - 1] for name, values in ranks},
     }
 
 
@@ -482,98 +463,82 @@ def fetch(family, corpora=None, models=None):
 def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, results=None):
     """What a measuring will take, before anything of it starts, as JSON can hold it.
 
-    Tokens are about those of `plan_text`. Memory is that of the weights and the process, disk that
-    of what is fetched and measured; beside both stands what this machine has. Download is that of
-    all weights and data sets of the hub, in its cache or not. Bytes are None where they cannot be
-    known without the network, and `notes` say what lacks. Time is not told: nothing here knows it.
+    Memory is that of the weights and the process, disk that of what is fetched and measured; beside
+    both stands what this machine has. Download is that of all weights, in the hub's cache or not;
+    bytes of data sets, and what else cannot be known without the network, are None, and `notes` say
+    what lacks. Time is not told: nothing here knows it.
 
     Args: as of `measured`. Raises InputError: unknown names, several tokenizers, a context that a
-    model does not have, a table of something else. Cost: the configurations and tokenizers, the
-    listing of each data set, and one reading of text and tables that are here.
+    model does not have, a table of something else. Cost: the configurations and tokenizers, and one
+    reading of text that is here.
     """
-    family, models, corpora = asked(family, models, corpora, protocol, results)
+    import torch
+
+    wanted = asked(family, models, corpora, protocol, results)
+    family, models, corpora = wanted
     family.need_models()
     check_tokenizers(family)
-    length, rows, notes = window_length(family), [], []
+    length, notes = window_length(family), []
+    here = tables_here(*wanted, protocol, results, counts=False, rows=False, dtype=dtype)
+    lacking = [model for model, _ in here[1]]
     texts = [plan_text(corpus, length, protocol, notes) for corpus in corpora]
-    _, missing = tables_here(family, models, corpora, protocol, results, False, dtype=dtype)
-    lacking = [model for model, _ in missing]
+    rows = []
     for model in models:
         check_window(model, length)
         row = plan_model(model, notes, dtype)
         rows.append(row | {"tables_to_measure": lacking.count(model.name)})
-
     tell_candidates({row["model"]: row["vocab_size"] for row in rows}, notes.append)
 
     # what is still to be fetched and measured, beside what there is room for
     ahead = [row for row in rows if row["tables_to_measure"]]
-    download = sum(row["download_bytes"] or 0 for row in (*ahead, *texts))
+    download = sum(row["download_bytes"] or 0 for row in ahead)
     tokens = sum(text["tokens"] for text in texts)
     total = {
         "memory_bytes": PROCESS + max((row["weights_bytes"] or 0 for row in ahead), default=0),
-        "memory_here_bytes": memory_here(),
+        "memory_here_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "download_bytes": download,
         "disk_bytes": download + ROW * tokens * len(ahead),
         "disk_here_bytes": shutil.disk_usage(root(writing=True)).free,
     }
+    if torch.cuda.is_available():
+        total["memory_here_bytes"] = torch.cuda.get_device_properties(0).total_memory
     for name in ("memory", "disk"):
         if total[f"{name}_bytes"] > total[f"{name}_here_bytes"]:
             notes.append(f"{name} for {total[f'{name}_bytes']:,} bytes is not here.")
-    notes = list(dict.fromkeys(notes))
     return {"models": rows, "corpora": texts, "total": total, "notes": notes}
 
 
-def memory_here():
-    """Bytes of the memory that weights would be in: of a GPU, else of the machine."""
-    import torch
-
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_properties(0).total_memory
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def plan_text(corpus, length, protocol, notes):
-    """About how many tokens of a corpus are read, and bytes of its data set to download.
-
-    Tokens are told by its text where that is here, else by its file, else they are all that fit a
-    window.
-    """
-    # how many tokens are read
-    sample = sample_here(corpus)
+    """About how many tokens of a corpus are read: told by its text where that is here, else by its
+    file, else as many as fit a window of each document."""
+    sample, download = sample_here(corpus), 0
     most = length if protocol == "paper" else np.inf
-    row = {"corpus": corpus.name, "tokens": corpus.documents * length, "download_bytes": 0}
+    tokens = corpus.tokens or corpus.documents * length
     if sample:
-        row["tokens"] = round(sum(min(most, len(text) / CHARACTERS) for text in sample.texts))
-    elif corpus.tokens and protocol == "paper":
-        row["tokens"] = corpus.tokens
-    # how many bytes have to come
-    if sample is None and corpus.source == "hub":
-        row["download_bytes"] = or_note(lambda: hub_bytes(corpus), notes)
-    return row
+        tokens = round(sum(min(most, len(text) / CHARACTERS) for text in sample.texts))
+    elif corpus.source == "hub":
+        download = None
+        notes.append(f"the bytes of {corpus.id} to download are not known before it is fetched.")
+    return {"corpus": corpus.name, "tokens": tokens, "download_bytes": download}
 
 
-def plan_model(model, notes, dtype=None):
-    """S, bytes of the weights in memory and to download, candidates; where model and tokenizer are,
+def plan_model(model, notes, dtype):
+    """S, candidates, bytes of the weights in memory and to download; where model and tokenizer are,
     and the precision. None where its size is unknown."""
-    S = weights = download = vocab = None
-    dtype = str(choose_dtype(dtype or model.dtype, choose_device())).removeprefix("torch.")
-    if sizes := or_note(lambda: sizes_of(model), notes):
-        S, vocab = sizes["nonembedding_params"], sizes.get("vocab_size")
-        total = sizes.get("total_params", S)
-        weights = total * PRECISIONS[dtype]
-        download = 0 if model.local else total * PRECISIONS["bfloat16"]
-    # where it is, and what cuts its text
-    row = {"model": model.name, "nonembedding_params": S, "vocab_size": vocab}
-    row |= {"weights_bytes": weights, "download_bytes": download, "dtype": dtype}
-    place = model.local or f"{model.id} at {model.revision or 'main'}"
-    beside = tokenizer_place(place) if model.local and model.local.is_dir() else None
-    return row | {"folder": str(place), "tokenizer": str(beside or place)}
-
-
-def or_note(known, notes):
-    """What a function gives, or None with its sentence among the notes."""
+    precision = str(choose_dtype(dtype or model.dtype, choose_device())).removeprefix("torch.")
+    sizes = dict.fromkeys(("nonembedding_params", "vocab_size", "total_params"))
     try:
-        return known()
+        sizes |= sizes_of(model)
     except InputError as error:
         notes.append(str(error))
-        return None
+    total = sizes.pop("total_params") or sizes["nonembedding_params"]
+    place = model.local or f"{model.id} at {model.revision or 'main'}"
+    return {
+        "model": model.name,
+        **sizes,
+        "weights_bytes": total and total * PRECISIONS[precision],
+        "download_bytes": 0 if model.local else total and total * PRECISIONS["bfloat16"],
+        "dtype": precision,
+        "folder": str(place),
+        "tokenizer": str(tokenizer_place(place) or place) if model.local else place,
+    }

@@ -313,8 +313,10 @@ def load_tokenizer(place, model_id):
 def tokenizer_place(folder):
     """Where the tokenizer of a model is; None: nowhere.
 
-    In its folder, or in a folder `tokenizer/` in it, beside it or above that.
+    In its folder, or in a folder `tokenizer/` in it, beside it or above that; of a GGUF file in it.
     """
+    if folder.is_file():
+        return folder
     above = (folder, folder.parent, folder.parent.parent)
     for place in (folder, *(parent / "tokenizer" for parent in above)):
         if any((place / name).is_file() for name in TOKENIZER_FILES if name != "vocab.txt"):

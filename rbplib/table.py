@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shlex
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -54,17 +54,16 @@ DEFINITIONS = ("greater+ties", "greater+1", "random")
 # --- Counting
 
 
-def distinct(*columns):
-    """The distinct rows of integer columns (n,), sorted, and their number: int64 (C + 1, R)."""
-    shape = [int(column.max(initial=0)) + 1 for column in columns]
-    cells = np.ravel_multi_index(columns, shape)
-    cells, number = np.unique(cells, return_counts=True)
-    return np.vstack([*np.unravel_index(cells, shape), number]).astype(np.int64)
+def distinct(first, second):
+    """The distinct pairs of numbers below 2^31 (n,), sorted, and how many of each: int64 (3, R)."""
+    pairs, number = np.unique(as_one(first, second), return_counts=True)
+    return np.vstack([pairs >> 32, pairs & 0xFFFFFFFF, number])
 
 
-def place(columns):
-    """Document and position of each row as one number, int64 (n,): neighbours differ by 1."""
-    return np.asarray(columns["document"], np.int64) << 32 | columns["position"]
+def as_one(first, second):
+    """Two numbers below 2^31 as one, int64 (n,): of positions of a document neighbours differ by
+    1."""
+    return np.asarray(first, np.int64) << 32 | second
 
 
 def column(name):
@@ -182,7 +181,7 @@ class RankTable:
     @cached_property
     def joined(self):
         """Whether a row is of the same document and the next position as that before, bool (n,)."""
-        return np.diff(place(self.columns), prepend=-9) == 1
+        return np.diff(as_one(self.document, self.position), prepend=-9) == 1
 
     @cached_property
     def kept_runs(self):
@@ -295,9 +294,10 @@ def checked_columns(columns, vocab):
     # one type each
     columns = {name: np.asarray(columns[name], dtype) for name, dtype in COLUMNS.items()}
     document, position, token, greater, ties, logprob = columns.values()
+    places = as_one(document, position)
     # what must hold
     rules = {
-        "rows are not sorted by (document, position), or repeat": np.diff(place(columns)) > 0,
+        "rows are not sorted by (document, position), or repeat": np.diff(places) > 0,
         "a position is below 1": position >= 1,
         "a token id is outside the vocabulary": (token >= 0) & (token < vocab),
         "greater is negative": greater >= 0,
@@ -323,49 +323,41 @@ def write_table(path, columns, record, checksum=None):
         InputError: the file cannot be written.
     """
     columns = checked_columns(columns, record["vocab_size"])
-    counted = {
+    record = record | {
         "scored_tokens": len(columns["document"]),
         "columns_sha256": checksum or columns_digest(columns),
+        "sealed": True,
     }
-    record = record | counted | {"sealed": True}
     # a column that is not known is null
-    lacking = COLUMNS.keys() & record.get("lacks", ())
-    columns |= {name: pa.nulls(len(columns[name]), pa.int32()) for name in lacking}
-    table = pa.table(columns)
+    for name in COLUMNS.keys() & record.get("lacks", ()):
+        columns[name] = pa.nulls(len(columns[name]), pa.int32())
+    table, data = pa.table(columns), pa.BufferOutputStream()
     # no two logprobs are alike
     names = [name for name in COLUMNS if name != "logprob"]
     how = {"compression": "zstd", "store_schema": False, "use_dictionary": names}
-    with atomic_path(path) as temporary:
-        with pq.ParquetWriter(temporary, table.schema, **how) as file:
-            file.write_table(table)
-            # not as metadata of the schema, which would stand in the file twice
-            text = json.dumps(record | {"sha256": digest(record)}, sort_keys=True)
-            file.add_key_value_metadata({KEY: text})
-        with open(temporary, "rb+") as file:
-            checksum, end = file_seal(file)
-            file.seek(-len(end), os.SEEK_END)
-            file.write(checksum + end)
+    with pq.ParquetWriter(data, table.schema, **how) as file:
+        file.write_table(table)
+        # not as metadata of the schema, which would stand in the file twice
+        text = json.dumps(record | {"sha256": digest(record)}, sort_keys=True)
+        file.add_key_value_metadata({KEY: text})
+    pages, footer = parts(data.getvalue())
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        file.writelines([pages, seal(pages, footer), footer])
 
 
-def file_seal(file, without=0):
-    """(SHA-256 over an open Parquet file, bytes of its footer), but for so many bytes before it.
+def parts(data):
+    """(pages of a Parquet file, its footer), which says at the end how long it is: memoryviews."""
+    data = memoryview(data)
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    return data[:start], data[start:]
 
-    Parquet finds its footer from the end and its pages from the start, so a checksum of all of
-    them, 32 bytes, stands between.
-    """
-    file.seek(-8, os.SEEK_END)
-    length = 8 + int.from_bytes(file.read(4), "little")
-    body = file.seek(-length, os.SEEK_END) - without
-    end = file.read()
-    # pages, then the footer
-    checksum = hashlib.sha256()
-    file.seek(0)
-    while body > 0:
-        part = file.read(min(body, 1 << 22))
-        checksum.update(part)
-        body -= len(part)
-    checksum.update(end)
-    return checksum.digest(), end
+
+def seal(pages, footer):
+    """SHA-256 of a file, 32 bytes that stand between both: Parquet finds its footer from the end
+    and its pages from the start."""
+    checksum = hashlib.sha256(pages)
+    checksum.update(footer)
+    return checksum.digest()
 
 
 def file_record(source):
@@ -376,17 +368,15 @@ def file_record(source):
     return record
 
 
-def file_columns(file, record):
-    """The columns of an open rank table's file with that record, its checksums compared.
+def file_columns(data, record):
+    """The columns of a rank table's bytes with that record, its checksums compared.
 
-    Raises an error of whatever kind: damage. Cost: one reading, and 24 bytes of memory a row.
+    Raises an error of whatever kind: damage. Cost: 24 bytes of memory a row.
     """
-    if record.get("sealed"):
-        checksum, end = file_seal(file, 32)
-        file.seek(-len(end) - 32, os.SEEK_END)
-        if file.read(32) != checksum:
-            raise ValueError("it fails its checksum")
-    parquet = pq.ParquetFile(file)
+    pages, footer = parts(data)
+    if record.get("sealed") and pages[-32:] != seal(pages[:-32], footer):
+        raise ValueError("it fails its checksum")
+    parquet = pq.ParquetFile(pa.BufferReader(data))
     types = {field.name: field.type for field in parquet.schema_arrow}
     if types != {name: pa.from_numpy_dtype(dtype) for name, dtype in COLUMNS.items()}:
         raise ValueError("it has other columns")
@@ -395,9 +385,7 @@ def file_columns(file, record):
     rows, columns = parquet.read(), {}
     for name in COLUMNS:
         # what is not known is null: a token 0, a tie with itself
-        column = rows[name]
-        if column.null_count:
-            column = column.fill_null(pa.scalar(int(name == "ties"), column.type))
+        column = rows[name].fill_null(pa.scalar(int(name == "ties"), rows[name].type))
         columns[name] = column.to_numpy()
     if columns_digest(columns) != record["columns_sha256"]:
         raise ValueError("its columns fail their checksum")
@@ -405,17 +393,38 @@ def file_columns(file, record):
 
 
 def read_record(path, asked=None, command=""):
-    """The record of a rank table, which has to hold what is `asked`, see `expected`.
+    """The record of a rank table, without its rows; arguments and InputError as of `read_table`."""
+    return read_table(path, asked, command, rows=False).record
 
-    This alone decides whether a table is used again. command: which measures it, for a sentence.
-    Raises InputError: no file, a damaged one, or one that was measured with something else.
+
+def read_table(path, asked=None, command="", rows=True):
+    """The rank table in a file, its checksums compared.
+
+    This alone decides whether a table is used again.
+
+    Args:
+        path: of the file.
+        asked: entries that its record has to hold, see `expected`.
+        command: which measures the table, for a sentence; None of an imported one.
+        rows: whether its columns are read; without, only its record is.
+    Returns:
+        RankTable.
+    Raises:
+        InputError: no file, a damaged one, or one that was measured with something else.
+    Cost: one reading of the file, and 33 bytes of memory a row.
     """
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise InputError(f"there is no rank table {path}: run `rbp measure` for it first.")
+    # nothing writes over a table unasked
+    mend = f"measure over it by `{command or 'rbp measure'} --replace`, or give another folder by "
+    mend += "--results."
+    if command is None:
+        mend = "`rbp import` its family's file again."
     try:
         record = file_record(path)
+        columns = file_columns(Path(path).read_bytes(), record) if rows else {}
     except Exception:  # of damage the readers make errors of a dozen kinds
-        raise unusable(path, "is damaged, or no rank table", command) from None
+        raise InputError(f"{path} is damaged, or no rank table: {mend}") from None
 
     # of what is asked for, where sources of the same text are those of today
     asked = asked or {}
@@ -425,37 +434,10 @@ def read_record(path, asked=None, command=""):
         if drawn[0] == drawn[1]:
             record |= {name: asked[name] for name in ("sample", "units")}
     if different := [name for name, value in asked.items() if record.get(name) != value]:
-        raise unusable(
-            path,
-            f"was measured with another {' and '.join(different)} than what is asked for",
-            command,
+        raise InputError(
+            f"{path} was measured with another {' and '.join(different)} than what is asked for: "
+            f"{mend}"
         )
-    return record
-
-
-def unusable(path, why, command=""):
-    """What to say of a table that is not used; nothing writes over it unasked. command: None of an
-    imported table."""
-    if command is None:
-        return InputError(f"{path} {why}: `rbp import` its family's file again.")
-    return InputError(
-        f"{path} {why}: measure over it by `{command or 'rbp measure'} --replace`, "
-        "or give another folder by --results."
-    )
-
-
-def read_table(path, asked=None, command=""):
-    """The rank table in a file, its checksums compared; arguments as of `read_record`.
-
-    Raises InputError: as there, or the file fails its checksums. Cost: one reading of the file, and
-    24 bytes of memory a row.
-    """
-    record = read_record(path, asked, command)
-    try:
-        with open(path, "rb") as file:
-            columns = file_columns(file, record)
-    except Exception:
-        raise unusable(path, "is damaged", command) from None
     return RankTable(columns, record, Path(path))
 
 
@@ -473,46 +455,38 @@ def asked(family, models=None, corpora=None, protocol="paper", results=None):
     check_choice(protocol, PROTOCOLS, "protocol")
     models = [family.model(name) for name in models] if models else family.models
     for name in corpora or ():
-        tell_both(name)
-    corpora = corpora or default_corpora(family)
-    corpora = [load_corpus(labelled(family, corpus, results) or corpus) for corpus in corpora]
-    if not corpora:
+        meant = yaml_file("corpus", str(name))
+        if meant and os.path.lexists(name):
+            complain(
+                f"{name} is the corpus of that name here, of {meant}, and not the file or folder "
+                f"./{name}, which is here too: write ./{name} for that."
+            )
+    texts = [labelled(family, name, results) for name in corpora or default_corpora(family)]
+    if not texts:
         raise InputError(f"{family.name} has no corpus to be measured on: name one with --corpus.")
-    return family, models, one_each(corpora, "corpora")
-
-
-def tell_both(name):
-    """Say which is meant where a corpus and a file or folder here have one name."""
-    file = yaml_file("corpus", str(name)) if isinstance(name, str) else None
-    if file and os.path.lexists(name):
-        complain(
-            f"{name} is the corpus of that name here, of {file}, and not the file or folder "
-            f"./{name}, which is here too: write ./{name} for that."
-        )
+    return family, models, one_each(texts, "corpora")
 
 
 def labelled(family, name, results=None):
-    """The Corpus of a text that is not here, for its label: of an imported family, or of one that
-    was measured on it by its path; else None."""
+    """The Corpus of a name, path or Corpus; for its label that of a text that is not here: of an
+    imported family, or of one that was measured on it by its path."""
     if family.imported:
         name = check_choice(getattr(name, "name", name), family.corpora, "corpus")
         return Corpus(name, source="table")
     is_label = not isinstance(name, Corpus) and NAME.match(str(name))
-    if not is_label or yaml_file("corpus", str(name)):
-        return None
-    # of any model, by whichever protocol
-    for _, record in records_of(family.name, results):
-        if record["corpus"] != name:
-            continue
-        if os.path.lexists(name):
+    if is_label and not yaml_file("corpus", str(name)):
+        # of any model, by whichever protocol
+        records = [record for _, record in records_of(family.name, results)]
+        record = next((record for record in records if record["corpus"] == name), None)
+        if record and os.path.lexists(name):
             complain(
                 f"{name} is the file or folder ./{name} here, and not the text that {family.name} "
                 "was measured on under this name: go elsewhere for that, or give its path."
             )
-            return None
-        known = {key: record.get(key) for key in ("sample", "corpus_digest", "units")}
-        return Corpus(str(name), source="table", where=known)
-    return None
+        elif record:
+            known = {key: record.get(key) for key in ("sample", "corpus_digest", "units")}
+            return Corpus(name, source="table", where=known)
+    return load_corpus(name)
 
 
 def expected(
@@ -536,10 +510,11 @@ def expected(
         shared |= {"window": window_length(family), "engine": ENGINE, "head_dtype": head_dtype}
         if protocol == "full" and (begin := text_begin(family)):
             shared["bos"] = begin  # before every window
-    texts = []
-    for corpus, sample in zip(corpora, samples or [None] * len(corpora), strict=True):
-        texts.append({"corpus": corpus.name, **text_known(corpus, sample)})
-
+    samples = samples or [None] * len(corpora)
+    texts = [
+        {"corpus": corpus.name, **text_known(corpus, sample)}
+        for corpus, sample in zip(corpora, samples, strict=True)
+    ]
     # what each model adds
     records = {}
     for model in models:
@@ -562,10 +537,12 @@ def table_paths(family, results=None, text="*"):
 
 def ranks_path(record, results=None):
     """results/ranks/FAMILY/MODEL/CORPUS.parquet of a record, or of `expected`."""
-    parts = [check_name(record[key], f"{key} name") for key in ("family", "model", "corpus")]
+    family, model, corpus = (
+        check_name(record[key], f"{key} name") for key in ("family", "model", "corpus")
+    )
     protocol = check_choice(record["protocol"], PROTOCOLS, "protocol")
     suffix = "" if protocol == "paper" else f".{protocol}"
-    return Path(results or results_dir(), "ranks", *parts[:2], f"{parts[2]}{suffix}.parquet")
+    return Path(results or results_dir(), "ranks", family, model, f"{corpus}{suffix}.parquet")
 
 
 def record_here(path, asked):
@@ -581,43 +558,55 @@ def records_of(family, results=None):
             yield path, record
 
 
-def tables_here(family, models, corpora, protocol="paper", results=None, counts=True, **options):
+def tables_here(
+    family,
+    models,
+    corpora,
+    protocol="paper",
+    results=None,
+    *,
+    counts=True,
+    rows=True,
+    replace=False,
+    **options,
+):
     """({corpus name: tables, smallest model first}, [(model, corpus) names without one]).
 
     Nothing is measured. Arguments as `asked` gives them; options of `expected`. counts: whether
-    `counts.Counts` from the family's file stand for tables that are not here.
+    `counts.Counts` from the family's file stand for tables that are not here. rows: whether tables
+    are read, or their records alone. replace: whether a table of something else is as good as none.
     Raises InputError: a table there is not the one asked for, or models were measured in different
     precisions, not all of which are asked for.
     """
-    # those that are there, and in what precision
-    tables, missing = {corpus.name: [] for corpus in corpora}, []
-    precisions, unasked = {}, False
+    from rbplib.counts import counts_here  # which imports this module
+
+    # those that are there, and those that were counted elsewhere
     command = None if family.imported else measuring(family, corpora, protocol, results)
-    for model, records in expected(family, models, corpora, protocol, **options).items():
+    tables, missing, unasked = [], [], False
+    for records in expected(family, models, corpora, protocol, **options).values():
         for record in records:
             path = ranks_path(record, results)
-            if not path.is_file():
-                missing.append(record)
-                continue
-            table = read_table(path, record, command)
-            tables[record["corpus"]].append(table)
-            precisions[table.record.get("weights_dtype")] = model
-            unasked |= "weights_dtype" not in record
-
-    # several are not comparable, unless the family's file or a caller asks for them
-    if unasked and len(precisions) > 1:
-        both = " and ".join(f"{model} in {precision}" for precision, model in precisions.items())
+            with suppress(InputError) if replace else nullcontext():
+                if os.path.isfile(path):
+                    tables.append(read_table(path, record, command, rows))
+                    unasked |= "weights_dtype" not in record
+                    continue
+            missing.append(record)
+    # several precisions are not comparable, unless the family's file or a caller asks for them
+    models_of = {t.record.get("weights_dtype"): t.record["model"] for t in tables}
+    if unasked and len(models_of) > 1:
+        both = " and ".join(f"{model} in {precision}" for precision, model in models_of.items())
         raise InputError(
             f"{family.name} was measured in several precisions, {both}: measure again in one, by "
             f"`{command} --replace --dtype float32`, or another."
         )
-    # those that were counted elsewhere
     if counts:
-        counted, missing = uncounted(family, missing, command)
-        for table in counted:
-            tables[table.record["corpus"]].append(table)
-    lacking = [(record["model"], record["corpus"]) for record in missing]
-    return {name: by_size(ladder) for name, ladder in tables.items()}, lacking
+        counted, missing = counts_here(family, missing, command, rows)
+        tables += counted
+    ladders = {corpus.name: [] for corpus in corpora}
+    for table in by_size(tables):
+        ladders[table.record["corpus"]].append(table)
+    return ladders, [(record["model"], record["corpus"]) for record in missing]
 
 
 def missing(family, corpora=(), dtype=None, replace=False, **_):
@@ -625,25 +614,8 @@ def missing(family, corpora=(), dtype=None, replace=False, **_):
 
     Rows are not read. Raises InputError: one of another record is there, unless `replace`.
     """
-    family, models, corpora = asked(family, None, corpora)
-    lacking = []
-    for records in expected(family, models, corpora, dtype=dtype).values():
-        for record in records:
-            path = ranks_path(record)
-            if record_here(path, record):
-                continue
-            if path.is_file() and not replace:
-                read_record(path, record, "rbp book")
-            lacking.append(record)
-    lacking = uncounted(family, lacking, measuring(family, corpora), rows=False)[1]
-    return [(record["model"], record["corpus"]) for record in lacking]
-
-
-def uncounted(*args, **options):
-    """`counts.counts_here`, imported where it is needed: it imports this module."""
-    from rbplib.counts import counts_here
-
-    return counts_here(*args, **options)
+    wanted = asked(family, None, corpora)
+    return tables_here(*wanted, rows=False, replace=replace, dtype=dtype)[1]
 
 
 def tell_candidates(sizes, tell=complain):
@@ -673,30 +645,36 @@ def measuring(family, corpora, protocol="paper", results=None, name="measure"):
     return shlex.join(command)
 
 
+def repeated(family, corpora):
+    """(the family of a Family's models trained again; which of the corpora it may be measured on:
+    what was imported may lack one)."""
+    others = family.repeats and load_family(family.repeats)
+    if not others or not others.imported:
+        return others, corpora if others else []
+    return others, [corpus for corpus in corpora if corpus.name in others.corpora]
+
+
 def family_tables(family, corpus, protocol="paper", results=None, partial=False, counts=True):
-    """(Ladder of a family on one corpus with its repeats, names of the models without a table).
+    """(Ladder of a family on one corpus, with its repeats; names of the models without a table).
 
     Nothing is measured. counts: as of `tables_here`.
     Raises InputError: as `tables_here`, no table at all, or, unless `partial`, a model without one.
     """
-    family, models, corpora = asked(family, None, [corpus], protocol, results)
-    tables, missing = tables_here(family, models, corpora, protocol, results, counts)
-    (tables,), names = tables.values(), tuple(model for model, _ in missing)
-    if tables and (partial or not names):
-        repeats, texts = family.repeats and load_family(family.repeats), corpora
-        if repeats and repeats.imported:  # it may lack the text
-            texts = [text for text in texts if text.name in repeats.corpora]
-        if repeats and texts:
-            wanted = asked(repeats, None, texts, protocol)
-            ladders, _ = tables_here(*wanted, protocol, results, counts)
-            return Ladder(tables, *ladders.values()), names
-        return Ladder(tables), names
-
+    wanted = asked(family, None, [corpus], protocol, results)
+    family, _, (text,) = wanted
+    how = {"protocol": protocol, "results": results, "counts": counts}
+    ladders, lacking = tables_here(*wanted, **how)
+    tables, names = ladders[text.name], tuple(model for model, _ in lacking)
     # which are missing, and how to make them
-    message = f"{family.name} has no rank table on {corpora[0].name} of {', '.join(names)}"
-    if family.imported:
-        raise InputError(f"{message}: it is imported, without models and text to measure.")
-    mend = f"run `{measuring(family, corpora, protocol, results)}`"
-    if tables:
-        mend += ", or go on without with --partial"
-    raise InputError(f"{message}: {mend}.")
+    if not tables or names and not partial:
+        message = f"{family.name} has no rank table on {text.name} of {', '.join(names)}"
+        if family.imported:
+            raise InputError(f"{message}: it is imported, without models and text to measure.")
+        mend = f"run `{measuring(family, [text], protocol, results)}`"
+        if tables:
+            mend += ", or go on without with --partial"
+        raise InputError(f"{message}: {mend}.")
+    # trained again
+    others, texts = repeated(family, [text])
+    repeats = texts and tables_here(*asked(others, None, texts, protocol), **how)[0][text.name]
+    return Ladder(tables, repeats), names

@@ -18,7 +18,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -187,11 +186,11 @@ def texts_digest(texts):
 # --- a data set of the hub
 
 
-@contextmanager
-def hub_builder(corpus):
-    """(the builder, as `datasets` calls it; the split) of a corpus of the hub.
+def hub_sample(corpus):
+    """The Documents of a corpus of the hub, as `datasets` reads it.
 
-    Raises InputError with the library's own reason, for what the block does with it too.
+    Rows lie in a file of the library's cache; where the corpus asks for the first ones, no more
+    than these are fetched. Raises InputError with the library's own reason.
     """
     import datasets
 
@@ -202,36 +201,14 @@ def hub_builder(corpus):
     options = {"name": corpus.config}
     if corpus.data_files:  # in place of what the data set itself says
         options = {"data_files": {split: corpus.data_files.split()}}
-    request = [corpus.config, f"split {split!r}", corpus.data_files, corpus.revision]
-    # its builder, or why there is none
+    request = filter(None, [corpus.config, f"split {split!r}", corpus.data_files, corpus.revision])
     hub, answers = the_hub()
-    message = f"data set {corpus.id!r} ({', '.join(filter(None, request))})"
-    message += f" could not be had from {hub}"
+    message = f"data set {corpus.id!r} ({', '.join(request)}) could not be had from {hub}"
     if not answers:
         raise InputError(f"{message}.")
+    # its rows
     with telling(message):
-        yield datasets.load_dataset_builder(corpus.id, revision=corpus.revision, **options), split
-
-
-def hub_bytes(corpus):
-    """Bytes of the files of a corpus of the hub, whether they are here or not.
-
-    Raises InputError: as `hub_builder`. Cost: the data set's listing.
-    """
-    from huggingface_hub import HfFileSystem
-
-    with hub_builder(corpus) as (builder, split):
-        paths = builder.config.data_files[split]
-        return sum(HfFileSystem().info(path)["size"] for path in paths)
-
-
-def hub_sample(corpus):
-    """The Documents of a corpus of the hub, as `datasets` reads it.
-
-    Rows lie in a file of the library's cache; where the corpus asks for the first ones, no more
-    than these are fetched. Raises InputError: as `hub_builder`.
-    """
-    with hub_builder(corpus) as (builder, split):
+        builder = datasets.load_dataset_builder(corpus.id, revision=corpus.revision, **options)
         if corpus.first is None:
             builder.download_and_prepare(verification_mode="no_checks")
             rows = builder.as_dataset(split)

@@ -11,9 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from commands import ROOT, python
-from hubserver import HubServer, point_to
-
-from rbplib.measuring import plan
+from hubserver import HubServer
 
 DATA = Path(os.environ.get("RBP_SHARED") or ROOT.parent / "shared") / "hub" / "datasets"
 PAPERS = (
@@ -156,27 +154,6 @@ def test_what_cannot_be_had_is_one_sentence_that_names_it(hub, name):
     assert "\n" not in said and all(
         str(value).strip("{}") in said for value in list(BAD[name].values())[:1]
     )
-
-
-def test_a_plan_counts_the_bytes_of_a_data_set(hub, monkeypatch):
-    point_to(hub.url, monkeypatch)
-    monkeypatch.setattr("datasets.config.HF_ENDPOINT", hub.url)
-    entries = {"source": "hub", "id": "owner/set", "config": "en", "split": "train"}
-    changes = {"all": {}, "some": {"data_files": "en/[01].parquet"}, "none": {"id": "owner/none"}}
-    family = hub.place / "one.yml"
-    family.write_text(f"models: [{ROOT}/models/nano-pythia/1.9k]\n")
-    corpora = []
-    for name, change in changes.items():
-        path = hub.place / f"{name}.yml"
-        path.write_text(json.dumps(entries | change))
-        corpora.append(path)
-    planned = plan(family, corpora)
-    sizes = [path.stat().st_size for path in sorted(hub.place.glob("set/en/*"))]
-    told = [corpus["download_bytes"] for corpus in planned["corpora"]]
-    assert told == [sum(sizes), sum(sizes[:2]), None]
-    assert planned["total"]["download_bytes"] == sum(told[:2])
-    (note,) = planned["notes"]
-    assert "owner/none" in note
 
 
 def test_a_sample_is_kept_and_a_damaged_one_is_named(hub):
