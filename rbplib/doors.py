@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 import yaml
 
 from rbplib.families import (
-    FAMILY_ENTRIES,
     PATH,
     PRECISIONS,
     REPO_ID,
@@ -624,7 +623,7 @@ def keep_family(name, entry, tables, repeats=(), engine=None):
             staged[path] = stage / path.name
             write_text(staged[path], yaml.safe_dump(about, sort_keys=False, allow_unicode=True))
             entries = read_yaml(staged[path], aliases=False)
-            family_of({"name": part} | checked_entries(entries, Family, path, FAMILY_ENTRIES), path)
+            family_of({"name": part} | checked_entries(entries, Family, path), path)
             entry = entry | {"repeats": part}
 
         # the family's file, which names its repeats', last

@@ -49,7 +49,6 @@ MENDS = {  # how a value of a type is written; to Python a bool is an int
     dict: "write lines of 'name: value', indented, below it",
 }
 SHARED = {"dtype": str, "context": int, "tokens": int}  # of a family, for all of its models
-FAMILY_ENTRIES = SHARED | {"models": object}
 RESERVED = ("all", "live", "far", "precision", "ranks", "text", "imported", "corpora")  # folders
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # of a file system without locks
 PATH = (str, os.PathLike)  # of a file
@@ -164,7 +163,7 @@ def load_family(name_or_path):
     """
     if isinstance(name_or_path, Family):
         return name_or_path
-    return family_of(*read_entry(name_or_path, "family", Family, FAMILY_ENTRIES))
+    return family_of(*read_entry(name_or_path, "family", Family))
 
 
 def family_of(entry, path):
@@ -247,7 +246,7 @@ def load_corpus(name_or_path):
         return own_text(path)
 
     # what the YAML says
-    entry, path = read_entry(name_or_path, "corpus", Corpus, {"digest": object})
+    entry, path = read_entry(name_or_path, "corpus", Corpus)
     corpus = Corpus(**{**entry, "file": path})
     check_choice(corpus.source, ("hub", "file"), f"{path}: source")
     if corpus.source == "hub" and not REPO_ID.match(corpus.id or ""):
@@ -264,7 +263,7 @@ def own_text(path):
     return Corpus(name=name, title=path.name, path=str(path.absolute()))
 
 
-def read_entry(name_or_path, what, record, others):
+def read_entry(name_or_path, what, record):
     """(entries, path) of a family or corpus, by its name or by the path of a YAML file."""
     # which file
     text = str(name_or_path)
@@ -283,7 +282,7 @@ def read_entry(name_or_path, what, record, others):
         raise InputError(f"{message}: {mend}")
 
     # what it says, under a name of its own
-    entry = checked_entries(read_yaml(path, aliases=False), record, path, others)
+    entry = checked_entries(read_yaml(path, aliases=False), record, path)
     name = check_name(str(entry.get("name", path.stem)), f"{path}: {what} name")
     other = yaml_file(what, name)
     if other not in (None, path.resolve()):
@@ -319,10 +318,10 @@ def read_yaml(path, aliases=True):
     return entries
 
 
-def checked_entries(entries, record, path, others=None):
-    """The entries of a mapping that have a value; each one of `record` or `others`, of its type."""
+def checked_entries(entries, record, path):
+    """The entries of a mapping that have a value; each one of a record, of its type."""
     kinds = {entry.name: entry.type for entry in fields(record) if "Path" not in str(entry.type)}
-    kinds.update({"name": object}, **(others or {}))
+    kinds |= {"name": object} | (SHARED | {"models": object} if record is Family else {})
     entries = {key: value for key, value in entries.items() if value is not None}
     for key, value in entries.items():
         if key not in kinds:

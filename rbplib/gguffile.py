@@ -56,10 +56,6 @@ class Header:
         self.place = place
         return self.data[start:place]
 
-    def of_model(self, name):
-        """A field of the file's architecture, as "context_length"; None where it has none."""
-        return self.fields.get(f"{self.fields.get('general.architecture')}.{name}")
-
     @property
     def sizes(self):
         """As `models.count_sizes` of the model, whose tables are known by their names."""

@@ -83,7 +83,8 @@ def proven(device, dtype, plain):
         raise
     except (OSError, AttributeError, RuntimeError, AssertionError) as error:
         reason = f"the rank kernel is not used for {dtype} on {device}, which is slower: {error}"
-        warnings.warn(reason, RuntimeWarning, stacklevel=4)
+        # at the call of token_ranks or head_ranks
+        warnings.warn(reason, RuntimeWarning, stacklevel=6)
         return None
 
 

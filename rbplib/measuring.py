@@ -124,14 +124,12 @@ def measured(
     models=None,
     results=None,
     replace=False,
-    samples=None,
-    dtype=None,
-    head_dtype="float32",
     device=None,
     progress=True,
     batch_tokens=None,
     counts=True,
     cut=None,
+    **compared,
 ):
     """Rank tables of a family, measured where they are missing.
 
@@ -142,15 +140,13 @@ def measured(
         models: names of some of its models; all when None.
         results: their folder.
         replace: measure over tables of something else; without, they are refused.
-        samples: Documents to read in place of the corpora's own.
-        dtype: name of the weights' precision; None for what the family's file says.
-        head_dtype: name of the precision of the head's product.
         device: of `load_model`.
         progress: whether to show bars; or, in their place, a function that is given the path of
             each table to measure and returns a context to measure it in.
         batch_tokens: tokens of one forward pass; found against memory when None.
         counts: whether counts from the family's file stand for tables, see `table.tables_here`.
         cut: windows of text that are cut already, see `cut_text`.
+        compared: `samples`, `dtype` and `head_dtype`, of `table.expected`.
     Returns:
         {corpus name: list of RankTable, smallest model first}.
     Raises:
@@ -162,13 +158,14 @@ def measured(
     """
     wanted = asked(family, models, corpora, protocol, results)
     family, models, corpora = wanted
-    compared = {"samples": samples, "dtype": dtype, "head_dtype": head_dtype}
+    if replace:
+        family.need_models()
     here = partial(tables_here, *wanted, protocol, results, counts=counts)
     try:
         tables, missing = here(replace=replace, **compared)
     except InputError:
         far = [c for c in corpora if c.source == "hub" and sample_here(c) is None]
-        if samples or not far:
+        if compared.get("samples") or not far:
             raise
         # sources alone may have changed, which only the hub's rows tell
         compared["samples"] = list(map(load_documents, corpora))
@@ -179,7 +176,7 @@ def measured(
     check_tokenizers(family)
 
     # one model after the other, each in one process at a time
-    compared["samples"] = compared["samples"] or list(map(load_documents, corpora))
+    compared["samples"] = compared.get("samples") or list(map(load_documents, corpora))
     wanted = expected(*wanted, protocol, **compared)
     failed, cut = {}, {} if cut is None else cut
     for model, records in wanted.items():
@@ -192,7 +189,7 @@ def measured(
             try:
                 tasks = [t for t in tasks if (model, t.corpus.name) in missing]
                 if tasks := [task for task in tasks if is_missing(task, replace)]:
-                    loading = family.model(model), device, dtype
+                    loading = family.model(model), device, compared.get("dtype")
                     measure_model(loading, tasks, cut, progress, batch_tokens)
             except InputError as error:
                 if len(wanted) == 1 or isinstance(error, WriteError):
@@ -210,24 +207,11 @@ def measured(
 
 
 def is_missing(task, replace):
-    """Whether a table is to be measured; InputError for another one that may not be replaced.
-
-    One that another family has, of the same model under the same name, is not: it is written again
-    under this family's.
-    """
+    """Whether a table is to be measured, still; InputError for another one that may not be
+    replaced."""
     with suppress(InputError) if replace or not task.path.is_file() else nullcontext():
         read_table(task.path, task.record)
         return False
-    # where no precision is asked for, it may have another
-    ours = f"*/{task.path.parent.name}/{task.path.name}"
-    for path in task.path.parents[2].glob(ours) if "weights_dtype" in task.record else ():
-        # of an imported one tokens may lack
-        known = task.record | {"family": path.parts[-3], "lacks": None}
-        with suppress(InputError):
-            table = read_table(path, known)
-            write_table(task.path, table.columns, table.record | task.record)
-            task.part.unlink(missing_ok=True)
-            return False
     return True
 
 

@@ -13,10 +13,9 @@ import json
 import math
 import os
 import re
-import shutil
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from pathlib import Path
 
 from rbplib.families import (
@@ -52,9 +51,9 @@ TOKENIZER_FILES = (
 ADAPTER = "adapter_config.json"  # beside weights that transformers would add to them
 # what a configuration may call the longest input
 CONTEXT = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "n_ctx")
-CONTEXT += ("max_target_positions",)
+CONTEXT += ("max_target_positions", "context_length")
 API = re.compile("/api/(model|dataset)s/")  # in the address of a listing of the hub
-ANSWER = 1 << 28  # bytes that the hub may send without a word on how many
+NAMING = ("etag", "x-linked-etag", "x-repo-commit")  # of its answers, what files are named by
 PATIENCE = 5  # seconds that the hub has to say that it is there
 SMALL = 5_000_000  # parameters, below which sharing the work among threads takes longer than it
 # oneDNN would keep the kernels of 1,024 shapes; their small blocks keep the heap from shrinking
@@ -215,56 +214,35 @@ def guarded(endpoint):
 
 
 def check_answer(response):
-    """Refuse an ETag, a commit, or a file's digest in a listing, that is not hexadecimal; and a
-    file that does not fit the disk, or has no end.
+    """Refuse an ETag, a commit, or a file's digest in a listing, that is not hexadecimal.
 
     huggingface_hub (2.4.0) makes them names of files as they come, and `../` would leave its cache.
     """
-    # what it names files by
-    names = [response.headers.get(name) for name in ("etag", "x-linked-etag", "x-repo-commit")]
-    if response.request.method != "HEAD":
+    with telling(f"{response.url.host} answers as no hub does, use another mirror"):
         names = []
-        response.iter_bytes = partial(bounded, response, response.iter_bytes)
-        # a listing may lead to a further one alone, which is looked at too
-        listing = API.search(response.url.path)
-        ways = response.headers.get("location"), response.links.get("next", {}).get("url")
-        for way in filter(None, ways if listing else ()):
-            if not API.search(response.url.join(way).path):
-                raise InputError(
-                    f"{response.url.host} leads from a listing to {way!r}: use another mirror."
-                )
-        if listing and response.is_success:
-            response.read()
-            with telling(f"{response.url.host} lists files as no hub does, use another mirror"):
-                answer = response.json()
-                for entry in answer if isinstance(answer, list) else [answer]:
-                    names += [entry.get("sha"), (entry.get("lfs") or {}).get("oid")]
-    for name in filter(None, names):
-        if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', str(name)):
-            raise InputError(
-                f"{response.url.host} names a file {name!r}, not hexadecimal: use another mirror."
-            )
+        if response.request.method == "HEAD":
+            names = [response.headers.get(name) for name in NAMING]
+        elif API.search(response.url.path):
+            names = listed_names(response)
+        for name in filter(None, names):
+            if not re.fullmatch(r'(W/)?"?[0-9a-fA-F-]+"?', str(name)):
+                raise ValueError(f"it names a file {name!r}, not hexadecimal")
 
 
-def bounded(response, read, **options):
-    """The bytes of an answer that fit the disk, as many as it announced or ANSWER."""
-    from huggingface_hub import constants
-
-    # is there room for what was announced?
-    place = next(p for p in Path(constants.HF_HUB_CACHE).absolute().parents if p.exists())
-    size = int(response.headers.get("content-length", 0))
-    free = shutil.disk_usage(place).free
-    path, most = response.url.path, max(size, ANSWER)
-    if size > free:
-        raise InputError(f"{path} has {size:,} bytes, and {place} has {free:,} left: free space.")
-    # no more than that is taken
-    for data in read(**options):
-        most -= len(data)
-        if most < 0:
-            raise InputError(
-                f"{response.url.host} sends more of {path} than it announced: use another mirror."
-            )
-        yield data
+def listed_names(response):
+    """What a listing of the hub names files by. It may lead to a further one alone, which is looked
+    at too. ValueError, or another error: it is none."""
+    ways = response.headers.get("location"), response.links.get("next", {}).get("url")
+    for way in filter(None, ways):
+        if not API.search(response.url.join(way).path):
+            raise ValueError(f"it leads from a listing to {way!r}")
+    names = []
+    if response.is_success:
+        response.read()
+        answer = response.json()
+        for entry in answer if isinstance(answer, list) else [answer]:
+            names += [entry.get("sha"), (entry.get("lfs") or {}).get("oid")]
+    return names
 
 
 def for_transformers(place):
@@ -538,20 +516,25 @@ def folder_digest(place):
     place = Path(place)
     if place.is_file():
         return file_digest(place)
+    ours = "config.json", *TOKENIZER_FILES
     files = {}
     for path in filter(Path.is_file, place.iterdir()):
-        weights = path.name.endswith((".safetensors", ".bin", ".index.json"))
-        if weights or path.name in ("config.json", *TOKENIZER_FILES):
+        if path.name in ours or path.name.endswith((".safetensors", ".bin", ".index.json")):
             files[path.name] = path
     # a tokenizer that lies beside the folder
-    beside = tokenizer_place(place) or place
-    for path in (beside / name for name in TOKENIZER_FILES):
-        if beside != place and path.is_file():
+    for path in tokenizer_files(place):
+        if path.parent != place:
             files[f"tokenizer/{path.name}"] = path
     total = hashlib.sha256()
     for name, path in sorted(files.items()):
         total.update(f"{name}\0{file_digest(path)}\n".encode())
     return total.hexdigest()
+
+
+def tokenizer_files(place):
+    """Paths of the files that the tokenizer of a model is made from."""
+    folder = tokenizer_place(place) or place
+    return [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
 
 
 def file_digest(path):
@@ -582,9 +565,7 @@ def tokenizer_files_digest(place):
     if place.is_file():
         fields = read_header(place).fields.items()
         return digest({name: str(value) for name, value in fields if name.startswith("tokenizer.")})
-    folder = tokenizer_place(place) or place
-    paths = [folder / name for name in TOKENIZER_FILES]
-    digests = {path.name: file_digest(path) for path in paths if path.is_file()}
+    digests = {path.name: file_digest(path) for path in tokenizer_files(place)}
     return digest([read_json(place / "config.json").get("model_type"), digests])
 
 
@@ -660,21 +641,16 @@ def sizes_of(model):
 
     Raises InputError: S cannot be had, or the one in the family file is another.
     """
-    config = known_config(model)
     try:
-        place = None if config else model_folder(model, weights=False)[0]
-        if place and place.is_file():
-            return checked_sizes(model, read_header(place).sizes)
-        # sizes that are known need no torch
-        known = held("families", "sizes.json")
-        fields = config or read_json(place / "config.json")
-        sizes = known.is_file() and read_json(known).get(digest(fields))
-        config = sizes or config or read_config(place, model.id)
+        fields = configuration(model)
     except InputError:
         if model.nonembedding_params is None:
             raise
         return {"nonembedding_params": model.nonembedding_params}
-    return checked_sizes(model, sizes or model_sizes(config))
+    # sizes that are known need no torch
+    known = held("families", "sizes.json")
+    sizes = fields.get("sizes") or (known.is_file() and read_json(known).get(digest(fields)))
+    return checked_sizes(model, sizes or model_sizes(fields))
 
 
 def checked_sizes(model, sizes):
@@ -700,14 +676,24 @@ def family_sizes(family):
     return rows
 
 
-def known_config(model):
-    """What families/configs/*.json hold of a model, enough for its size; or None."""
-    if model.local or model.revision not in (None, "main"):
-        return None
-    configs = {}
-    for path in (root() / "families" / "configs").glob("*.json"):
-        configs |= read_json(path)
-    return configs.get(model.id)
+def configuration(model):
+    """The configuration of a model, a mapping, as families/configs/*.json hold it, enough for its
+    size, or its own; of a GGUF file what that says of it, with its "sizes".
+
+    Raises InputError: it cannot be had.
+    """
+    if not model.local and model.revision in (None, "main"):
+        for path in (root() / "families" / "configs").glob("*.json"):
+            if fields := read_json(path).get(model.id):
+                return fields
+    place, _ = model_folder(model, weights=False)
+    if not place.is_file():
+        return read_json(place / "config.json")
+    header = read_header(place)
+    kind = f"{header.fields.get('general.architecture')}."
+    return {name.removeprefix(kind): value for name, value in header.fields.items()} | {
+        "sizes": header.sizes
+    }
 
 
 def model_context(model):
@@ -716,14 +702,9 @@ def model_context(model):
     None where it does not, and for a model that cannot be had, which will fail by itself. Neither
     torch nor transformers is loaded for it.
     """
-    # its configuration, where it can be had
-    try:
-        place, _ = model_folder(model, weights=False)
-        if place.is_file():
-            return read_header(place).of_model("context_length")
-        fields = read_json(place / "config.json")
-    except InputError:
-        return None
+    fields = {}
+    with suppress(InputError):
+        fields = configuration(model)
     # the first length that it names
     fields = {**(fields.get("text_config") or {}), **fields}
     lengths = [fields.get(name) for name in CONTEXT]

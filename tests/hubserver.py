@@ -12,7 +12,6 @@ import hashlib
 import json
 import re
 import threading
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -46,7 +45,6 @@ class HubServer:
         self.repos = {}
         self.gated = {}  # id: status, 401 or 403
         self.log = []  # (method, path, status)
-        self.endless = set()  # names of files that never end
 
     def add(self, kind, repo_id, folder, revision="main"):
         """A folder as a revision of a repository; returns its commit."""
@@ -176,19 +174,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(404, "EntryNotFound")
         return self.send_file(snapshot, entry)
 
-    def send_without_end(self):
-        """Send zeros until the client goes away."""
-        self.send_response(200)
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        self.close_connection = True
-        with suppress(OSError):
-            while True:
-                self.wfile.write(b"100000\r\n" + bytes(1 << 20) + b"\r\n")
-
     def send_file(self, snapshot, entry):
-        if entry["path"] in self.hub.endless and self.command == "GET":
-            return self.send_without_end()
         data = (snapshot.folder / entry["path"]).read_bytes()
         headers = {"ETag": f'"{entry["oid"]}"', "X-Repo-Commit": snapshot.sha}
         headers["Accept-Ranges"] = "bytes"

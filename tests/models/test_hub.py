@@ -3,7 +3,6 @@ on the way."""
 
 import shutil
 import time
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -69,7 +68,7 @@ def test_a_mirror_that_names_a_path_writes_nothing(hub, tmp_path, place):
         else:
             lfs = [path] if place == "no mapping" else {"oid": path, "size": 9, "pointerSize": 9}
             snapshot.entries[name] |= {"sha": "0" * 40, "lfs": lfs, "xetHash": "0" * 64}
-    with pytest.raises(InputError, match="not hexadecimal|lists files as no hub does"):
+    with pytest.raises(InputError, match="answers as no hub does"):
         model_folder(hub_model(ID))
     assert not list(tmp_path.rglob("evil*"))
 
@@ -79,21 +78,6 @@ def test_a_listing_that_leads_away_is_not_followed(hub, monkeypatch, way):
     monkeypatch.setattr("hubserver.Handler.api", lambda self, *_: self.answer(307, b"", way))
     with pytest.raises(InputError, match="leads from a listing to '/foo'"):
         model_folder(hub_model(ID))
-
-
-def test_a_file_that_never_ends_is_left(hub, tmp_path, monkeypatch):
-    monkeypatch.setattr("rbplib.models.ANSWER", 3 << 20)
-    hub.endless.add("model.safetensors")
-    with pytest.raises(InputError, match="more of .*model.safetensors than it announced"):
-        model_folder(hub_model(ID))
-    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 4 << 20
-
-
-def test_a_file_that_does_not_fit_the_disk_is_not_begun(hub, tmp_path, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=1000))
-    with pytest.raises(InputError, match="has 1,000 left: free space"):
-        model_folder(hub_model(ID))
-    assert "model.safetensors" not in cached(tmp_path)
 
 
 def test_only_what_is_needed_is_fetched(hub, small, tmp_path):

@@ -9,11 +9,9 @@ from smallmodels import save_model
 from rbplib import InputError, load_family
 from rbplib.families import digest
 from rbplib.models import (
-    known_config,
+    configuration,
     load_model,
     model_sizes,
-    read_config,
-    read_json,
     window_length,
 )
 
@@ -47,9 +45,8 @@ def test_sizes_that_are_kept_are_those_of_the_modules():
     path, computed = ROOT / "families/sizes.json", {}
     for place in sorted((ROOT / "families").glob("*.yml")):
         for model in load_family(place.stem).models:
-            fields = known_config(model) or read_json(model.local / "config.json")
-            sizes = model_sizes(known_config(model) or read_config(model.local, model.id))
-            computed[digest(fields)] = sizes
+            fields = configuration(model)
+            computed[digest(fields)] = model_sizes(fields)
     if not path.exists():
         path.write_text(json.dumps(computed, indent=0, sort_keys=True) + "\n")
     assert json.loads(path.read_text()) == computed

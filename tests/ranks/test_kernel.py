@@ -191,6 +191,7 @@ def test_torch_counts_where_the_kernel_cannot(gpu, monkeypatch, name):
         for _ in range(3):
             assert not wrong(token_ranks(*some()), *some(), 3e-6, 1).any()
     assert [str(one.message)[:27] for one in seen] == ["the rank kernel is not used"] * loud
+    assert {one.filename for one in seen} <= {__file__}
 
 
 def test_memory_that_runs_out_in_the_proof_is_no_verdict(gpu, monkeypatch):
