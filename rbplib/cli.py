@@ -22,7 +22,6 @@ from rbplib.families import (
     InputError,
     as_number,
     complain,
-    default_corpora,
     held,
     load_corpus,
     load_family,
@@ -32,38 +31,15 @@ from rbplib.families import (
 from rbplib.sheets import UNITS, is_table
 
 KS = (1, 10, 100)  # fitted where no k is named
+TABLES = ("columns", "size_unit", "token_unit", "drop_bad", "last_row")  # options of tables
+# entries of a corpus, of a rank table, and of a law
+OF_CORPUS = "name source title documents licence"
+OF_TABLE = "model corpus protocol scored_tokens weights_dtype"
+OF_LAW = "family corpus k alpha log_c r2 ci_tokens ci_trainings ci_models"
 # of several laws, and of forecasts, what a table on a screen has room for
-LAWS = (
-    "family",
-    "corpus",
-    "k",
-    "alpha",
-    "ci_tokens",
-    "ci_models",
-    "r2",
-    "n_models",
-    "status",
-    "caveats",
-)
-# of a corpus, and of a rank table
-OF_CORPUS = ("name", "source", "title", "documents", "licence")
-OF_TABLE = ("model", "corpus", "protocol", "scored_tokens", "weights_dtype")
-JOINT = (
-    "family",
-    "corpus",
-    "k",
-    "E",
-    "ci_E",
-    "A",
-    "a",
-    "ci_a",
-    "B",
-    "b",
-    "ci_b",
-    "ratio",
-    "ci_ratio",
-)
-FORECASTS = ("family", "corpus", "k", "S", "rbp", "ci_rbp", "loss", "ci_loss", "beyond")
+LAWS = "family corpus k alpha ci_tokens ci_models r2 n_models status caveats"
+JOINT = "family corpus k E ci_E A a ci_a B b ci_b ratio ci_ratio"
+FORECASTS = "family corpus k S rbp ci_rbp loss ci_loss beyond"
 
 # --- How options are read
 
@@ -131,36 +107,22 @@ PARSER = Parser(prog="rbp", description="The reproducible paper of the Relative-
 PARSER.add_argument("--version", action="version", version=f"rbp {rbplib.__version__}")
 COMMANDS = PARSER.add_subparsers(required=True, metavar="COMMAND")
 
-JSON = option("--json", nargs=0, const="json", dest="form", help="print JSON for programs")
-RESULTS = option("--results", type=Path, help="results folder (default: results/, or RBP_RESULTS)")
+YES = {"action": "store_true"}
+MANY = {"action": "extend", "type": names}
 FAMILY = option("--family", required=True, help="a name in families/ or a YAML path")
 OUT = option("-o", "--output", dest="out", type=Path, required=True, help="the file to write")
+RESULTS = option("--results", type=Path, help="results folder (default: results/, or RBP_RESULTS)")
 PROTOCOL = option("--protocol", choices=PROTOCOLS, default="paper", help="which tokens are scored")
+JSON = option("--json", nargs=0, const="json", dest="form", help="print JSON for programs")
+CSV = option("--csv", nargs=0, const="csv", dest="form", help="print CSV, a row for each law")
 CORPORA = option(
-    "--corpus",
-    action="extend",
-    type=names,
-    dest="corpora",
-    help="names, YAML, files or folders: several with commas, or again",
+    "--corpus", **MANY, dest="corpora", help="names, YAML, files or folders, with commas or again"
 )
 MODELS = option(
-    "--model",
-    action="extend",
-    type=names,
-    dest="models",
-    help="models of the family, with commas or again (default: all)",
+    "--model", **MANY, dest="models", help="of the family, with commas or again (default: all)"
 )
-MEASURING = (
-    FAMILY,
-    MODELS,
-    CORPORA,
-    PROTOCOL,
-    option(
-        "--dtype",
-        help="float32, bfloat16 or float16 (default: by device)",
-    ),
-    RESULTS,
-)
+DTYPE = option("--dtype", help="float32, bfloat16 or float16 (default: by device)")
+MEASURING = FAMILY, MODELS, CORPORA, PROTOCOL, DTYPE, RESULTS
 FITTING = (
     CORPORA,
     option(
@@ -172,9 +134,7 @@ FITTING = (
         "(default: 1,10,100 and the cross-entropy)",
     ),
     PROTOCOL,
-    option(
-        "--partial", action="store_true", help="go on without the models that were not measured"
-    ),
+    option("--partial", **YES, help="go on without the models that were not measured"),
     option(
         "--n-bootstrap",
         type=int,
@@ -182,7 +142,7 @@ FITTING = (
         help="resamples of the sources (default 10000), 0 for none",
     ),
     JSON,
-    option("--csv", nargs=0, const="csv", dest="form", help="print CSV, a row for each law"),
+    CSV,
     RESULTS,
 )
 WHOSE = (
@@ -194,6 +154,7 @@ WHOSE = (
         help="tables of numbers (CSV, Excel, Parquet, JSON lines; - is standard input), folders "
         "of them, or families",
     ),
+    option("--family", **MANY, dest="sources", help="names or YAML paths, with commas or again"),
     option(
         "--columns",
         action="extend",
@@ -203,19 +164,8 @@ WHOSE = (
     ),
     option("--size-unit", choices=UNITS, type=str.lower, help="of sizes without a letter"),
     option("--token-unit", choices=UNITS, type=str.lower, help="of D without a letter"),
-    option("--drop-bad", action="store_true", help="leave models with unusable cells out"),
-    option(
-        "--last-row",
-        action="store_true",
-        help="each file is a run, a row a step: its last row counts",
-    ),
-    option(
-        "--family",
-        action="extend",
-        type=names,
-        dest="sources",
-        help="names in families/ or YAML paths: several with commas, or again",
-    ),
+    option("--drop-bad", **YES, help="leave models with unusable cells out"),
+    option("--last-row", **YES, help="each file is a run, a row a step: its last row counts"),
 )
 
 
@@ -238,7 +188,7 @@ def command(name, example, *options):
 # --- What is printed
 
 
-def tell(records, form, columns=None):
+def tell(records, form=None, columns=None):
     """Print records as JSON or CSV for programs; else as a table, of these columns where it is of
     several; one with an entry a line."""
     if form == "json":
@@ -254,15 +204,22 @@ def tell(records, form, columns=None):
     elif len(rows) == 1:
         print(*(f"{key:22} {show(entry)}" for key, entry in rows[0].items()), "", sep="\n")
     else:
-        frame = frame.filter(columns or frame.columns).map(show)
+        frame = frame.filter(columns.split() if columns else frame.columns).map(show)
         print(frame.to_string(index=False, max_colwidth=None), end="\n\n")
 
 
-def jsonable(value):
-    """A value as JSON holds it: None for no number, and for an interval without one of its ends."""
+def plain(record):
+    """A record as JSON holds it: numbers of Python, and None for what is none, or for an interval
+    without one of its ends."""
     import numpy as np
 
-    return np.asarray(value, float).tolist() if np.isfinite(value).all() else None
+    plain = {}
+    for name, value in record.items():
+        numbers = np.asarray(value)
+        if numbers.dtype.kind == "f":
+            value = numbers.tolist() if np.isfinite(numbers).all() else None
+        plain[name] = value
+    return plain
 
 
 def show(value):
@@ -310,13 +267,13 @@ def list_families(name, form, results):
     # of one that is named, a record for each rank table that is whole
     tables = []
     for path, record in records_of(load_family(name).name, results) if name else []:
-        row = {entry: record.get(entry) for entry in OF_TABLE}
+        row = {entry: record.get(entry) for entry in OF_TABLE.split()}
         tables.append(row | {"file_of": str(date.fromtimestamp(path.stat().st_mtime))})
     for row in rows if form and name else []:
         row["tables"] = [table for table in tables if table["model"] == row["model"]]
     tell(rows, form)
     if tables and not form:
-        tell(tables, form)
+        tell(tables)
     return code
 
 
@@ -326,7 +283,7 @@ def list_corpora(name, form):
 
     def about(name):
         corpus = load_corpus(name)
-        return [{entry: getattr(corpus, entry) for entry in OF_CORPUS}]
+        return [{entry: getattr(corpus, entry) for entry in OF_CORPUS.split()}]
 
     rows, code = listed("corpus", name, about)
     tell(rows, form)
@@ -346,8 +303,7 @@ def plan(form, **options):
         tell(part, form)
     for note in plan["notes"]:
         complain(note)
-    unknown = [row for row in plan["models"] if row["nonembedding_params"] is None]
-    return 2 if unknown else 0
+    return 2 if any(row["nonembedding_params"] is None for row in plan["models"]) else 0
 
 
 @command("fetch", "--family pythia --corpus wikipedia", FAMILY, MODELS, CORPORA)
@@ -364,16 +320,8 @@ def fetch(**options):
     "--family nano-pythia",
     *MEASURING,
     option("--device", help="cpu, cuda, cuda:1, mps, or auto (spread over devices)"),
-    option(
-        "--batch-tokens",
-        type=size,
-        help="tokens of one forward pass (default: found against memory)",
-    ),
-    option(
-        "--replace",
-        action="store_true",
-        help="measure over tables of another model, text or precision",
-    ),
+    option("--batch-tokens", type=size, help="of one forward pass (default: found against memory)"),
+    option("--replace", **YES, help="measure over tables of another model, text or precision"),
     option("--quiet", action="store_false", dest="progress", help="no progress bars"),
 )
 def measure(**options):
@@ -391,41 +339,14 @@ def measure(**options):
 # --- Laws
 
 
-def measured_texts(family, protocol, results):
-    """Names of the texts that some model of a family has a table of, by the names of the files; its
-    default ones where there is none."""
-    from rbplib.table import table_paths
-
-    family = load_family(family)
-    ending = "" if protocol == "paper" else f".{protocol}"
-    paths = table_paths(family.name, results, f"*{ending}")
-    names = {path.stem.removesuffix(ending) for path in paths}
-    return sorted(name for name in names if not name.endswith(".full")) or default_corpora(family)
-
-
-def tell_ties(tables):
-    """Say on standard error of which models of a family the ranks leave ties out."""
-    bounds = [table for table in tables if table.record.get("definition") == "greater+1"]
-    if bounds:
-        models = ", ".join("{family}/{model}".format(**table.record) for table in bounds)
-        complain(
-            f"ranks of {models} are one more than the candidates above (greater+1): "
-            "their ties are not known, so hits are upper bounds, the best case."
-        )
-
-
-TABLES = ("columns", "size_unit", "token_unit", "drop_bad", "last_row")  # options of tables
-
-
 def asked_losses(sources, corpora, ks, **options):
-    """For each table of numbers or family that a command names, its losses: [(Loss, names of the
-    models without a rank table, what is left out of a table)]."""
+    """For each table of numbers or family that a command names, its losses: [(Loss, what a record
+    says of the models that it lacks)]."""
     # options of tables, and of families
     of_tables = {name: options.pop(name) for name in TABLES}
+    tables = [is_table(source) for source in sources or ()]
     of_families = corpora or options["partial"] or options["results"]
-    of_families = of_families or options["protocol"] != "paper"
-    tables = [bool(is_table(source)) for source in sources or ()]
-    if not sources or of_families and all(tables):
+    if not tables or (of_families or options["protocol"] != "paper") and all(tables):
         raise InputError(
             "give a table of numbers, or --family with --corpus, --protocol, --partial and "
             "--results; --k with either."
@@ -438,14 +359,11 @@ def asked_losses(sources, corpora, ks, **options):
     of_tables["columns"] = dict(of_tables["columns"] or ())
     # files of which each is a run are one table
     if of_tables["last_row"]:
-        sources = [sources]
-    losses = []
-    for source in sources:
-        if isinstance(source, list) or is_table(source):
-            losses.append(table_laws(source, ks, of_tables))
-        else:
-            losses.append(family_laws(source, corpora, ks, **options))
-    return losses
+        return [table_laws(sources, ks, of_tables)]
+    return [
+        table_laws(source, ks, of_tables) if table else family_laws(source, corpora, ks, **options)
+        for source, table in zip(sources, tables, strict=True)
+    ]
 
 
 def table_laws(source, ks, options):
@@ -453,10 +371,11 @@ def table_laws(source, ks, options):
     from rbplib.doors import read_losses, title
 
     losses, left_out = read_losses(source, **options)
-    losses = [loss for loss in losses if not ks or loss.k in ks]
-    if lacking := set(ks or ()).difference(loss.k for loss in losses):
+    there = {loss.k for loss in losses}
+    if lacking := set(ks or ()) - there:
         raise InputError(f"{title(source)} has nothing at k = {min(lacking)}: name another k.")
-    return [(loss, (), left_out.get(loss.family, [])) for loss in losses]
+    wanted = [loss for loss in losses if loss.k in (ks or there)]
+    return [(loss, counted(loss, (), left_out.get(loss.family, []))) for loss in wanted]
 
 
 def family_laws(source, corpora, ks, protocol, results, partial):
@@ -466,10 +385,11 @@ def family_laws(source, corpora, ks, protocol, results, partial):
     A text that is not named, and not measured whole, is told and left out.
     """
     from rbplib.losses import cross_entropy, precision_of, rbp_loss
-    from rbplib.table import family_tables, tell_candidates
+    from rbplib.table import family_tables, measured_texts, tell_candidates
 
     losses, faults = [], []
-    for corpus in dict.fromkeys(corpora or measured_texts(source, protocol, results)):
+    texts = corpora or measured_texts(source, protocol, results)
+    for corpus in dict.fromkeys(texts):
         try:
             tables, missing = family_tables(source, corpus, protocol, results, partial)
         except InputError as error:
@@ -477,15 +397,21 @@ def family_laws(source, corpora, ks, protocol, results, partial):
                 raise
             faults.append(InputError(f"{corpus}: {error}"))
             continue
-        tell_ties(tables)
+        # what is to be said of the ranks
+        bounds = [t.record for t in tables if t.record.get("definition") == "greater+1"]
+        if bounds:
+            models = ", ".join(map("{family}/{model}".format_map, bounds))
+            complain(
+                f"ranks of {models} are one more than the candidates above (greater+1): "
+                "their ties are not known, so hits are upper bounds, the best case."
+            )
         precision = precision_of(tables)
         if precision not in ("", "float32"):
             complain(f"{tables[0].record['family']} was measured in {precision}.")
         tell_candidates({t.record["model"]: t.record["vocab_size"] for t in tables})
-        for k in dict.fromkeys(ks or [k for k in KS if k <= tables.vocab_size]):
-            losses.append((rbp_loss(tables, k), missing, []))
-        if not ks:
-            losses.append((cross_entropy(tables), missing, []))
+        laws = [rbp_loss(tables, k) for k in ks or KS if ks or k <= tables.vocab_size]
+        laws += [] if ks else [cross_entropy(tables)]
+        losses += [(loss, counted(loss, missing, [])) for loss in laws]
     # nothing, or not all
     if not losses:
         raise [*faults, InputError("nothing of that was measured: name a text by --corpus.")][0]
@@ -495,14 +421,12 @@ def family_laws(source, corpora, ks, protocol, results, partial):
 
 
 def counted(loss, missing, left_out):
-    """What a record says of the models that a law is of: those that have a loss, those without a
-    rank table, and what else is left out of it, which is told."""
+    """What a record says of the models that a law lacks: those without a rank table, and what else
+    is left out of it; those without a logarithm of their loss are told."""
     import numpy as np
 
-    valueless = [
-        f"{name} has no finite logarithm of its loss"
-        for name in np.array(loss.models)[~np.isfinite(loss.y)]
-    ]
+    names = np.array(loss.models)[~np.isfinite(loss.y)]
+    valueless = [f"{name} has no finite logarithm of its loss" for name in names]
     if valueless:
         complain(
             f"left out of {loss.name} of {loss.family} on {loss.corpus}: {', '.join(valueless)}."
@@ -510,69 +434,56 @@ def counted(loss, missing, left_out):
     return {"missing": list(missing), "left_out": [*left_out, *valueless]}
 
 
+def about(loss):
+    """What a law is of."""
+    return {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
+
+
 @command(
     "fit",
     "--family nano-pythia --corpus docs --k 1 --json",
     *WHOSE,
     *FITTING,
-    option(
-        "--joint",
-        action="store_true",
-        help="of a table with D: E + A S^-a + B D^-b, and the best ratio of tokens to parameters",
-    ),
+    option("--joint", **YES, help="with D: E + A S^-a + B D^-b, and the best tokens a parameter"),
 )
 def fit(n_bootstrap, form, joint, **options):
     """Fit the law to measured tables, or to a table of numbers."""
     from rbplib.law import fit
     from rbplib.losses import check_models
 
-    records = []
-    losses = chain(*asked_losses(**options))
+    losses, records = chain(*asked_losses(**options)), []
     if joint:
-        tell([joint_record(*loss) for loss in losses], form, JOINT)
+        tell([plain(joint_record(*loss)) for loss in losses], form, JOINT)
         return
-    for loss, *without in losses:
+    for loss, without in losses:
         # the line, and how much it bends
         check_models(loss)
         law, bend = (fit(loss, kind, n_bootstrap) for kind in ("least_squares", "quadratic"))
-        text, trainings, models = (ends["alpha"] for ends in law.intervals.values())
-        numbers = {
-            "alpha": law.alpha,
-            "log_c": law.log_c,
-            "r2": law.r2,
-            "ci_tokens": text,
-            "ci_trainings": trainings,
-            "ci_models": models,
-            "lack_of_fit_p": law.p["sources"],
-            "trained_lack_of_fit_p": law.p["trainings"],
-            "curvature": bend.parameters["curvature"],
-            "ci_curvature": bend.intervals["text"]["curvature"],
-        }
-        record = {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
-        record |= {name: jsonable(value) for name, value in numbers.items()}
-        record |= {"n_models": len(law.used), "scored_tokens": int(loss.total)}
+        record = {name: getattr(law, name) for name in OF_LAW.split()}
+        record |= {"lack_of_fit_p": law.p["sources"], "trained_lack_of_fit_p": law.p["trainings"]}
+        record |= {"curvature": bend.parameters["curvature"]}
+        record |= {"ci_curvature": bend.intervals["text"]["curvature"]}
+        record |= {"n_models": law.n_models, "scored_tokens": law.scored_tokens}
         status, *_ = law.notes or law.caveats or ["ok"]
-        record |= {"sources": loss.n_sources, "status": status, **counted(loss, *without)}
+        record |= {"sources": law.n_sources, "status": status, **without}
         record |= {"precision": loss.precision or None}
         record |= {"notes": list(law.notes), "caveats": list(law.caveats)}
-        records.append(record)
+        records.append(plain(record))
     alone = len(records) == 1 and not is_table(options["sources"][0])
     tell(records[0] if alone else records, form, LAWS)
 
 
-def joint_record(loss, *without):
+def joint_record(loss, without):
     """Parameters of the law in size and tokens, and its best ratio of tokens to parameters."""
     from rbplib.joint import joint_fit
 
-    law = joint_fit(loss)
-    record = {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
+    law, record = joint_fit(loss), about(loss)
     ratio, ends = law.ratio()
-    values, intervals = law.parameters | {"ratio": ratio}, law.intervals | {"ratio": ends}
-    for name, value in values.items():
-        record |= {name: jsonable(value), f"ci_{name}": jsonable(intervals[name])}
-    compute = 6 * float(max(law.loss.S * law.loss.D))
-    record |= {"compute": compute, "floor": law.draws.floor, "widened": law.missed}
-    return record | {"n_points": len(law.loss.S), **counted(loss, *without)}
+    intervals = law.intervals | {"ratio": ends}
+    for name, value in (law.parameters | {"ratio": ratio}).items():
+        record |= {name: value, f"ci_{name}": intervals[name]}
+    record |= {"compute": 6 * max(law.loss.S * law.loss.D), "floor": law.draws.floor}
+    return record | {"widened": law.missed, "n_points": len(law.loss.S), **without}
 
 
 @command(
@@ -592,32 +503,30 @@ def joint_record(loss, *without):
 )
 def predict(size, tokens, n_bootstrap, form, **options):
     """Forecast RBP_k and cross-entropy at sizes that were not measured."""
+    import numpy as np
+
     from rbplib.forecasting import FAR, forecast
     from rbplib.joint import joint_forecast
 
     records = []
-    for loss, *without in chain(*asked_losses(**options)):
+    for loss, without in chain(*asked_losses(**options)):
         if tokens:
             ahead = joint_forecast(loss, size, tokens)
         else:
             ahead = forecast(loss, size, n_bootstrap)
-        about = {"family": loss.family, "corpus": loss.corpus, "k": loss.k}
-        about |= {"models": len(loss.defined().models), **counted(loss, *without)}
-        about |= {"precision": loss.precision or None}
-        about |= {"tokens": round(tokens)} if tokens else {}
+        shared = about(loss) | {"models": len(loss.defined().models), **without}
+        shared |= {"precision": loss.precision or None}
+        shared |= {"tokens": round(tokens)} if tokens else {}
         # a record for each size; RBP is the exponential of less the loss
-        for i, S in enumerate(size):
-            record = about | {"S": round(S), "beyond": jsonable(ahead.horizon[i])}
-            record["below"] = jsonable(ahead.below[i])
-            shown = {"rbp": -1, "loss": 0} if loss.hits else {"loss": 0}
-            for name, times in shown.items():
-                value, ends = ahead.told(i, times)
-                record |= {name: jsonable(value), f"ci_{name}": jsonable(ends)}
-            records.append(record)
-    if max(record["beyond"] for record in records) > FAR:
-        complain(f"more than {FAR:g} decade beyond the largest model: do not lean on that.")
-    if max(record["below"] for record in records) > FAR:
-        complain(f"more than {FAR:g} decade below the smallest model: do not lean on that.")
+        columns = {"S": map(round, size), "beyond": ahead.horizon, "below": ahead.below}
+        if loss.hits:
+            columns |= {"rbp": np.exp(-ahead.loss), "ci_rbp": np.exp(-ahead.interval[::-1].T)}
+        columns |= {"loss": ahead.loss, "ci_loss": ahead.interval.T}
+        for row in zip(*columns.values(), strict=True):
+            records.append(plain(shared | dict(zip(columns, row, strict=True))))
+    for side, what in (("beyond", "beyond the largest"), ("below", "below the smallest")):
+        if max(record[side] for record in records) > FAR:
+            complain(f"more than {FAR:g} decade {what} model: do not lean on that.")
     tell(records, form, FORECASTS)
 
 
@@ -634,12 +543,11 @@ def compare_families(S, n_bootstrap, form, **options):
     from rbplib.comparing import compare
 
     # the losses of each family of each source
-    groups, left_out = [], {}
+    groups = []
     for losses in asked_losses(**options):
         families = {}
-        for loss, *without in losses:
-            families.setdefault(loss.family, []).append(loss)
-            left_out[id(loss)] = counted(loss, *without)["left_out"]
+        for loss, without in losses:
+            families.setdefault(loss.family, []).append((loss, without["left_out"]))
         groups += families.values()
     if len(groups) < 2:
         raise InputError("families are compared: give two or more, or a table that holds them.")
@@ -647,36 +555,35 @@ def compare_families(S, n_bootstrap, form, **options):
     # losses of one kind, and of one text where both are of measured ones
     records, tables = [], any(map(is_table, options["sources"]))
     pairs = [pair for two in combinations(groups, 2) for pair in product(*two)]
-    for a, b in pairs:
-        is_same = (a.hits, a.k, "accuracy" in a.name) == (b.hits, b.k, "accuracy" in b.name)
-        if not is_same or not (tables or a.corpus == b.corpus):
+    for (a, left_out), (b, left_out_of_b) in pairs:
+        kinds = {(loss.hits, loss.k, "accuracy" in loss.name) for loss in (a, b)}
+        if len(kinds) > 1 or not (tables or a.corpus == b.corpus):
             continue
         comparison = compare(a, b, S, n_bootstrap)
         record = {"a": a.family, "b": b.family, "corpus": a.corpus, "k": a.k}
         record |= {"b_corpus": b.corpus} if tables else {}
         record |= {"S": round(comparison.S), **ratio_columns(comparison)}
-        for name in ("as_good", "beyond", "outside"):
-            record[name] = jsonable(getattr(comparison, name))
-        record["paired"] = comparison.paired
+        for name in ("as_good", "beyond", "outside", "paired"):
+            record[name] = getattr(comparison, name)
         # the same along the tokens of training, where they grow
         along = [loss.along_tokens() for loss in (a, b)]
         if None not in along:
             comparison = compare(*along, None, n_bootstrap)
             record |= {"D": round(comparison.S), **ratio_columns(comparison, "tokens_")}
         # with nothing left out as it ever was
-        without = left_out[id(a)] + left_out[id(b)]
-        records.append(record | ({"left_out": without} if without else {}))
+        without = left_out + left_out_of_b
+        records.append(plain(record | ({"left_out": without} if without else {})))
     if not records:
         raise InputError("these have no text, k and loss in common to be compared.")
-    if not tables and len({group[0].total for group in groups}) > 1:
+    if not tables and len({group[0][0].total for group in groups}) > 1:
         complain("the families cut the text into other tokens: a rank is among other candidates.")
     tell(records, form)
 
 
 def ratio_columns(comparison, of=""):
     """The ratio of a Comparison with its intervals, as columns."""
-    ends = {f"ci_{of}{noise}": jsonable(pair) for noise, pair in comparison.intervals.items()}
-    return {f"{of}ratio": jsonable(comparison.ratio), **ends}
+    ends = {f"ci_{of}{noise}": pair for noise, pair in comparison.intervals.items()}
+    return {f"{of}ratio": comparison.ratio, **ends}
 
 
 # --- Doors

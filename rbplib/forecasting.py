@@ -70,13 +70,6 @@ class Forecast:
             below = np.maximum(below, np.log10(part.D.min() / self.D))
         return np.maximum(below, 0.0)
 
-    def told(self, i, times=0):
-        """(value, [low, high]) at size i: of the loss in nats, or of exp(times loss), a share."""
-        values = np.array([self.loss[i], *self.interval[:, i]])
-        if times:
-            values = exponential(times * values)
-        return float(values[0]), sorted(values[1:].tolist())
-
 
 def sizes_given(S):
     """Sizes as numbers or text, one or several, as float64 (H,). InputError: one is none."""

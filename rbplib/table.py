@@ -535,6 +535,16 @@ def table_paths(family, results=None, text="*"):
     return sorted(Path(results or results_dir(), "ranks", family).glob(f"*/{text}.parquet"))
 
 
+def measured_texts(family, protocol, results):
+    """Names of the texts that some model of a family has a table of, by the names of the files; its
+    default ones where there is none."""
+    family = load_family(family)
+    ending = "" if protocol == "paper" else f".{protocol}"
+    paths = table_paths(family.name, results, f"*{ending}")
+    names = {path.stem.removesuffix(ending) for path in paths}
+    return sorted(name for name in names if not name.endswith(".full")) or default_corpora(family)
+
+
 def ranks_path(record, results=None):
     """results/ranks/FAMILY/MODEL/CORPUS.parquet of a record, or of `expected`."""
     family, model, corpus = (
