@@ -6,6 +6,7 @@ import nbformat
 import pytest
 from papermill import PapermillExecutionError, execute_notebook
 
+from paper.show.parameters import check_parameters
 from rbplib import InputError
 from tests.degenerate import ROOT
 from workflow import book, pages
@@ -36,6 +37,13 @@ def test_a_bad_parameter_is_one_sentence_before_anything_runs(name, value, messa
     with pytest.raises(InputError) as error:
         pages.pages(**{name: value})
     assert message in str(error.value) and len(str(error.value).splitlines()) == 1
+
+
+def test_text_may_be_empty_where_its_comment_says_what_for():
+    cells = {page: pages.parameters_cell(pages.notebooks()[page]) for page in pages.notebooks()}
+    check_parameters(cells["10_gpt2"], {"raw": ""}, "page 10")
+    with pytest.raises(InputError, match="precise must be text, not ''"):
+        check_parameters(cells["16_trust"], {"precise": ""}, "page 16")
 
 
 @pytest.mark.slow
