@@ -409,7 +409,9 @@ def family_laws(source, corpora, ks, protocol, results, partial):
         if precision not in ("", "float32"):
             complain(f"{tables[0].record['family']} was measured in {precision}.")
         tell_candidates({t.record["model"]: t.record["vocab_size"] for t in tables})
-        laws = [rbp_loss(tables, k) for k in ks or KS if ks or k <= tables.vocab_size]
+        laws = [
+            rbp_loss(tables, k) for k in dict.fromkeys(ks or KS) if ks or k <= tables.vocab_size
+        ]
         laws += [] if ks else [cross_entropy(tables)]
         losses += [(loss, counted(loss, missing, [])) for loss in laws]
     # nothing, or not all
