@@ -1,92 +1,91 @@
-"""Losses against training compute, C = 6 S D: the frontier,
-and how many tokens a parameter the least loss asks for.
+"""Losses against training compute, C = 6 S D: the frontier, and how many tokens a parameter give
+the least loss.
 
-At one C the sum A S^-a + B D^-b is least where a A S^-a = b B D^-b. S leaves embeddings out,
-and so does C.
+Models are a data frame: S, D, then their losses in nats, of which the first is the cross-entropy.
+At one C the sum A S^-a + B D^-b is least where a A S^-a = b B D^-b. S leaves embeddings out, and so
+does C.
 """
 
 import numpy as np
+import pandas as pd
 from scipy.special import stdtrit
 
-from paper import tokens as joint
+from paper import tokens
 from rbplib.bootstrap import line
 
 
-def flops(S, D):
+def flops(models):
     """Training compute, about 6 operations for each parameter and token: float64 (n,)."""
-    return 6 * np.asarray(S, float) * np.asarray(D, float)
+    return 6 * models["S"].to_numpy(float) * models["D"].to_numpy(float)
 
 
 def frontier(C, loss):
     """Models that none of as little compute equals: bool (n,). C, loss: float (n,)."""
     order = np.lexsort((loss, C))
     in_order = np.asarray(loss, float)[order]
-    best = np.minimum.accumulate(in_order)
-    before = np.concatenate([[np.inf], best[:-1]])
+    before = np.minimum.accumulate([np.inf, *in_order[:-1]])
     on = np.zeros(len(order), bool)
-    on[order] = before > best
+    on[order] = before > in_order
     return on
 
 
-def frontier_line(C, loss):
-    """(exponent in C, R²) of the line through the frontier on logarithmic axes;
-    NaN with fewer than three on it."""
-    on = frontier(C, loss)
-    if on.sum() < 3:
-        return np.nan, np.nan
-    x = np.log(C[on])
-    y = np.log(loss[on])
-    slope, _, r2 = line(y, x)
-    return -float(slope), float(r2)
+def frontiers(models):
+    """The frontier of each loss: data frame loss, models, on the frontier, of cross-entropy's
+    (those that lie on its frontier too), exponent in C and R² of the line through it on logarithmic
+    axes, NaN with fewer than three on it."""
+    C, rows, best = flops(models), [], None
+    for name, loss in models.iloc[:, 2:].items():
+        on = frontier(C, loss)
+        best = on if best is None else best
+        row = {"loss": name, "models": len(C), "on the frontier": on.sum()}
+        row |= {"of cross-entropy's": (on & best).sum(), "exponent in C": np.nan, "R²": np.nan}
+        if on.sum() > 2:
+            slope, _, r2 = line(np.log(loss[on]), np.log(C[on]))
+            row |= {"exponent in C": -float(slope), "R²": float(r2)}
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def optimum(S, D, loss, C):
-    """log of the tokens a parameter that the sum, fitted to models (n,), asks for at compute C;
+    """log of the tokens a parameter at which the sum, fitted to models (n,), is least at compute C;
     NaN: not fitted."""
-    if joint.reason(S, D, loss, joint.SUM):
+    if tokens.reason(S, D, loss, tokens.SUM):
         return np.nan
-    law = joint.fit(S, D, loss).parameters
+    law = tokens.fit(S, D, loss).parameters
     both = np.log(C / 6)
-    slopes = law["a"] * law["A"] / (law["b"] * law["B"])
-    balance = np.log(slopes) + law["b"] * both
-    exponents = law["a"] + law["b"]
-    return float(both - 2 * balance / exponents)
+    balance = np.log(law["a"] * law["A"] / (law["b"] * law["B"])) + law["b"] * both
+    return float(both - 2 * balance / (law["a"] + law["b"]))
 
 
-def asked_ratios(S, D, losses, C):
-    """Tokens a parameter that two losses of the same models ask for at compute C,
-    and how many times the second's.
+def optima(models, C=None):
+    """Tokens a parameter at which each loss of hits is least, beside cross-entropy, at compute C,
+    the models' median where none is given: data frame loss, C, first (cross-entropy), second,
+    times (second over first), around, inside.
 
-    The interval is the jackknife's, with one size after the other left out of both fits, as models
-    of one size miss a form together: Student's t on the sizes less one.
-
-    Args: S, D: float (n,). losses: two of float (n,), nats.
-    Returns: {"first", "second", "times", "around": 95% interval of times, "inside": whether both
-        optima lie within the sizes and tokens of the models}; NaN where a fit cannot be made.
-    Cost: about a second.
+    around: 95% interval of `times` by the jackknife, with one size after the other left out of both
+    fits, as models of one size miss a form together: Student's t on the sizes less one. inside:
+    whether both optima lie within the sizes and tokens of the models. NaN: a fit cannot be made.
+    Cost: about a second a loss.
     """
-    S = np.asarray(S, float)
-    D = np.asarray(D, float)
-    first, second = (optimum(S, D, loss, C) for loss in losses)
-    apart = []
-    for size in np.unique(S):
-        rest = S != size
-        low, high = (optimum(S[rest], D[rest], loss[rest], C) for loss in losses)
-        apart.append(high - low)
-    times = second - first
-    n = len(apart)
-    half = stdtrit(n - 1, 0.975) * np.sqrt(n - 1) * np.std(apart)
-
-    # whether the optima lie among the models
-    asked = np.array([first, second])
-    best_S = np.exp((np.log(C / 6) - asked) / 2)
-    best_D = best_S * np.exp(asked)
-    inside = (S.min() <= best_S) & (best_S <= S.max())
-    inside &= (D.min() <= best_D) & (best_D <= D.max())
-    return {
-        "first": np.exp(first),
-        "second": np.exp(second),
-        "times": np.exp(times),
-        "around": (np.exp(times - half), np.exp(times + half)),
-        "inside": inside.all(),
-    }
+    S, D, entropy, *hits = models.to_numpy(float).T
+    C = C or float(np.median(flops(models)))
+    rows = []
+    for name, loss in zip(models.columns[3:], hits, strict=True):
+        first, second = best = [optimum(S, D, y, C) for y in (entropy, loss)]
+        gaps = []
+        for size in np.unique(S):
+            rest = S != size
+            low, high = (optimum(S[rest], D[rest], y[rest], C) for y in (entropy, loss))
+            gaps.append(high - low)
+        n = len(gaps)
+        half = stdtrit(n - 1, 0.975) * np.sqrt(n - 1) * np.std(gaps)
+        # whether the optima lie among the models
+        inside = True
+        for values, side in ((S, -1), (D, 1)):
+            at = np.exp((np.log(C / 6) + side * np.array(best)) / 2)
+            inside &= bool(((values.min() <= at) & (at <= values.max())).all())
+        row = {"loss": name, "C": C, "first": np.exp(first), "second": np.exp(second)}
+        times = second - first
+        around = np.exp(times - half), np.exp(times + half)
+        rows.append(row | {"times": np.exp(times), "around": around, "inside": inside})
+    return pd.DataFrame(rows)

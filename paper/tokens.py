@@ -1,4 +1,4 @@
-"""The law in size and training tokens together: grids of models, joint forms, and forecasts.
+"""The law in size and training tokens together: grids of models, joint forms, cuts, and forecasts.
 
 Points are models: S (non-embedding parameters), D (training tokens) and a loss in nats. A form
 joins terms, each a coefficient times powers of S, of D, of both or of neither (a floor): the
@@ -11,17 +11,22 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from paper.forecasts import beside
+from paper import published
+from paper.evidence import FORECAST, forecast_rows
+from paper.forecasts import tried
 from rbplib.families import InputError, load_family
+from rbplib.forecasting import beside
 from rbplib.joint import FLOOR, SUM, Form, fit_form, joint_forecast, reason
+from rbplib.law import fit as fit_law
 from rbplib.losses import cross_entropy, rbp_loss
 from rbplib.table import family_tables
 
 BOTH = "beyond in both at once"  # size and tokens
-
-
-# --- joint forms
-
+LAW = "n_models alpha ci_models ci_tokens ci_trainings r2 worst_residual".split()
+TEXTS = {"c4_original": "C4", "rpj": "RedPajama", "rw_original": "RefinedWeb"}  # of open_lm
+MULTIPLE, TOKENS = "one multiple", "one $D$"  # kinds of cuts
+AXES = {MULTIPLE: "multiple of 20 tokens a parameter", TOKENS: "training tokens $D$"}
+SHOWN = {"additive": "--", "kaplan": "-"}  # forms that may explain a fall, and their lines
 
 FORMS = {
     "size": Form("size alone", ("Aa",)),  # A S^-a
@@ -42,63 +47,6 @@ def fit(S, D, loss, form="additive"):
 def fits(S, D, loss, forms=FORMS):
     """{name: JointLaw} of those forms that the points, float64 (n,) each, can carry."""
     return {name: fit(S, D, loss, name) for name in forms if not reason(S, D, loss, FORMS[name])}
-
-
-def at_tokens(S, D, loss, tokens, apart=2.5):
-    """(S, loss) of each size after so many tokens, float64 each: between its own two nearest
-    budgets, linear in logs.
-
-    Left out is a size without both, or with a larger factor than `apart` between them.
-    """
-    S, D, loss = (np.asarray(values, float) for values in (S, D, loss))
-    sizes, losses = [], []
-    for size in np.unique(S):
-        # budgets of this size, the least first
-        models = np.flatnonzero(S == size)
-        models = models[np.argsort(D[models])]
-        budgets, values = D[models], loss[models]
-        # its loss, between the two nearest
-        below = budgets[budgets <= tokens]
-        above = budgets[budgets >= tokens]
-        if len(below) and len(above) and above[0] < apart * below[-1]:
-            y = np.interp(np.log(tokens), np.log(budgets), np.log(values))
-            sizes.append(size)
-            losses.append(np.exp(y))
-    return np.array(sizes), np.array(losses)
-
-
-# --- forms compared on what they did not see
-
-
-def groupings(size, budget):
-    """{kind: list of bool (n,)} that can be left out; size, budget: values or labels (n,) by which
-    to group.
-    """
-    size, budget = np.asarray(size), np.asarray(budget)
-    large, long = size == size.max(), budget == budget.max()
-    return {
-        "each size": [size == value for value in np.unique(size)],
-        "each budget": [budget == value for value in np.unique(budget)],
-        "the largest size": [large],
-        "the largest budget": [long],
-        "the largest of either": [large | long],
-    }
-
-
-def held_out(S, D, loss, left, forms=FORMS):
-    """Root mean square errors in log loss of points not fitted: data frame, a row per group, a
-    column per form.
-
-    left: list of bool (n,), True where left out, see `groupings`. NaN where the rest cannot carry a
-    form.
-    """
-    S, D, loss = (np.asarray(values, float) for values in (S, D, loss))
-    errors = pd.DataFrame(np.nan, index=range(len(left)), columns=list(forms))
-    for row, out in enumerate(left):
-        for form, law in fits(S[~out], D[~out], loss[~out], forms).items():
-            missed = np.log(loss[out] / law.predict(S[out], D[out]))
-            errors.loc[row, form] = np.sqrt(np.mean(missed**2))
-    return errors
 
 
 # --- grids of measured families
@@ -143,12 +91,157 @@ def whole(loss):
     return loss.keep(np.flatnonzero(np.isin(loss.S, sizes)))
 
 
+def sides(losses, **draws):
+    """The law along each side of the whole part of a grid {k: Loss}, where three models share the
+    other side: a row per k (0: cross-entropy), side and value of the other side.
+
+    draws: n_bootstrap, seed, as of `rbp.fit`.
+    """
+    rows = []
+    for k, loss in losses.items():
+        loss = whole(loss)
+        by_text = replace(loss, S=loss.D, repeats=None)  # the law's size is the tokens
+        for side, line, other in (("size", loss, loss.D), ("tokens", by_text, loss.S)):
+            values, times = np.unique(other, return_counts=True)
+            for at in values[times > 2]:
+                law = fit_law(line.keep(np.flatnonzero(other == at)), **draws)
+                row = {"k": k or 0, "side": side, "at": at}
+                rows.append(row | {name: getattr(law, name) for name in LAW})
+    return pd.DataFrame(rows, columns=["k", "side", "at", *LAW])
+
+
+def points(loss):
+    """A Loss with D as a data frame: S, D, loss, and budget, the amount of text."""
+    return pd.DataFrame({"S": loss.S, "D": loss.D, "loss": loss.values, "budget": loss.D})
+
+
+def open_lm(losses, tasks, **cut):
+    """Points of validation losses and tasks of the models of `published.open_lm`: data frame
+    of (which), name, corpus (the training text), S, D, budget (multiple of 20 tokens a parameter),
+    loss in nats or -log of a share. cut: of `published.open_lm`.
+    """
+    columns = {name: f"loss_{name}" for name in losses} | {name: f"acc_{name}" for name in tasks}
+    parts = {name: published.open_lm(column, **cut) for name, column in columns.items()}
+    rows = pd.concat(parts, names=["of", "name"]).reset_index()
+    return rows.replace({"corpus": TEXTS}).rename(columns={"multiple": "budget"})
+
+
+# --- forms compared on what they did not see
+
+
+def contest(points):
+    """How far forms miss models that were not fitted: data frame, a row per way to leave some out.
+
+    points: data frame S, D, loss, budget. Columns: left (the way), the root mean square error of
+    each form in logs, NaN where the rest cannot carry it, and better_beyond_the_spread: 1 where the
+    sum beats the product by more than the groups spread, at 5%, -1 the other way round, 0 neither,
+    NaN with fewer than three groups.
+    """
+    from scipy.stats import ttest_1samp
+
+    large, long = (points[side] == points[side].max() for side in ("S", "budget"))
+    ways = {
+        "each size": [points["S"] == size for size in np.unique(points["S"])],
+        "each budget": [points["budget"] == value for value in np.unique(points["budget"])],
+        "the largest size": [large],
+        "the largest budget": [long],
+        "the largest of either": [large | long],
+    }
+    rows = []
+    for left, groups in ways.items():
+        errors = pd.DataFrame(np.nan, range(len(groups)), [*FORMS])
+        for i, out in enumerate(groups):
+            errors.loc[i] = pd.Series(missed(points, out), dtype=float)
+        # is the sum better than the product by more than groups spread?
+        lead, better = (errors["product"] - errors["additive"]).dropna(), np.nan
+        if len(lead) > 2:
+            better = np.sign(lead.mean()) * (ttest_1samp(lead, 0).pvalue < 0.05)
+        known = errors.dropna(axis=1, how="all").dropna()
+        rmse = np.sqrt((known**2).mean()).reindex(errors.columns)
+        rows.append({"left": left, "better_beyond_the_spread": better} | rmse.to_dict())
+    return pd.DataFrame(rows)
+
+
+def missed(points, out):
+    """{form: root mean square error in logs} of the points left out, bool (n,), of a fit to the
+    rest."""
+    S, D, loss = points[["S", "D", "loss"]].to_numpy(float).T
+    out, errors = np.asarray(out), {}
+    for form, law in fits(S[~out], D[~out], loss[~out]).items():
+        errors[form] = np.sqrt(np.mean(np.log(loss[out] / law.predict(S[out], D[out])) ** 2))
+    return errors
+
+
+# --- cuts along size
+
+
+def at_tokens(S, D, loss, tokens, apart=2.5):
+    """(S, loss) of each size after so many tokens, float64 each: between its own two nearest
+    budgets, linear in logs.
+
+    Left out is a size without both, or with a larger factor than `apart` between them.
+    """
+    sizes, losses = [], []
+    for size in np.unique(S):
+        # budgets of this size, the least first
+        models = np.flatnonzero(S == size)
+        models = models[np.argsort(D[models])]
+        budgets, values = D[models], loss[models]
+        # its loss, between the two nearest
+        below = budgets[budgets <= tokens]
+        above = budgets[budgets >= tokens]
+        if len(below) and len(above) and above[0] < apart * below[-1]:
+            y = np.interp(np.log(tokens), np.log(budgets), np.log(values))
+            sizes.append(size)
+            losses.append(np.exp(y))
+    return np.array(sizes), np.array(losses)
+
+
+def bend(S, loss):
+    """The exponent along size and its fall over a decade, from a quadratic in log S.
+
+    models, alpha, fall, se of fall (by the scatter around the quadratic). S, loss: float (n,),
+    n > 3.
+    """
+    x, y = np.log10(S), np.log10(loss)
+    curve, noise = np.polyfit(x, y, 2, cov=True)
+    alpha = -np.polyfit(x, y, 1)[0]
+    error = 2 * noise.round(9)[0, 0] ** 0.5
+    return {"models": len(x), "alpha": alpha, "fall": 2 * curve.round(9)[0], "se of fall": error}
+
+
+def cuts(parts, laws=None):
+    """Every cut of four sizes or more: data frame loss, corpus, tokens (its kind), at, `bend`, and
+    the fall that each form of SHOWN gives.
+
+    parts: {(loss, corpus): points of `open_lm`}. laws: {(loss, corpus): {form: JointLaw}}.
+    """
+    records = []
+    for place, rows in parts.items():
+        S, D, loss = rows[["S", "D", "loss"]].to_numpy(float).T
+        lines = []
+        for at in np.unique(rows["budget"]):
+            here = (rows["budget"] == at).to_numpy()
+            lines.append((MULTIPLE, at, S[here], D[here], loss[here]))
+        for at in np.unique(D):
+            sizes, between = at_tokens(S, D, loss, at)
+            lines.append((TOKENS, at, sizes, np.full(len(sizes), at), between))
+        for kind, at, *line in lines:
+            if len(line[0]) < 4:
+                continue
+            record = dict(zip(("loss", "corpus"), place, strict=True)) | {"tokens": kind, "at": at}
+            record |= bend(line[0], line[2]) | dict.fromkeys(SHOWN, np.nan)
+            for form in SHOWN.keys() & laws[place].keys() if laws else ():
+                record[form] = bend(line[0], laws[place][form].predict(*line[:2]))["fall"]
+            records.append(record)
+    return pd.DataFrame(records)
+
+
 # --- forecasts
 
 
 def held_out_forecasts(loss, **about):
-    """The ends of a grid left out, and forecast from the rest by
-    `rbplib.joint.joint_forecast`.
+    """The ends of a grid left out, and forecast from the rest by `rbp.joint_forecast`.
 
     Left out are the largest size, the largest two, the models on the most text; and all these at
     once, of which those are forecast that lie beyond in both.
@@ -159,9 +252,7 @@ def held_out_forecasts(loss, **about):
     """
     S, D, parts = loss.S, loss.D, [pd.DataFrame()]
     # what is left out of the fit, and what is forecast then
-    two_largest = np.unique(S)[-2:]
-    largest, large = S == S.max(), S >= two_largest[0]
-    long = D == D.max()
+    largest, large, long = S == S.max(), S >= np.unique(S)[-2:][0], D == D.max()
     ends = {
         "the largest size": (largest, largest),
         "the largest two sizes": (large, large),
@@ -180,3 +271,14 @@ def held_out_forecasts(loss, **about):
         columns |= beside(ahead, loss.values[wanted])
         parts.append(pd.DataFrame(about | columns))
     return pd.concat(parts[1:] or parts, ignore_index=True)
+
+
+def ahead_rows(ahead):
+    """The one row of forecasts for claims, with what lies beyond both sizes and tokens counted
+    apart."""
+    rows = forecast_rows(tried(ahead), FORECAST)
+    if not len(rows):
+        return rows
+    both = ahead[ahead["left"] == BOTH]
+    inside = f"{both['inside'].sum()} of {len(both)}"
+    return rows.assign(both_held=inside, both_error=both["error"].abs().median())

@@ -289,9 +289,9 @@ def worded(name, rows):
     return replace(words, basis=rows["basis"].iloc[0]) if "basis" in rows else words
 
 
-def claim(name, rows=None, holds=None, hidden=False, enough=None):
+def claim(name, rows=None, holds=None, hidden=False, enough=None, show=True):
     """`judge` a claim and show what the paper says, what was found here,
-    and in how many cases it holds.
+    and in how many cases it holds; show: else only keep it, for the page of findings.
 
     A claim about several k takes a line for each, or one where all have one verdict that decides;
     one without any case is passed over.
@@ -299,6 +299,8 @@ def claim(name, rows=None, holds=None, hidden=False, enough=None):
     judged = judge(name, cases([], ["k"]) if rows is None else rows, holds, hidden, enough)
     parts = [part for part in judged.parts if len(part.rows) or part.words.proved]
     records = {part.key: part.record() for part in parts}
+    if not show:
+        return keep_numbers(records)
     verdicts = {OPEN, *(part.verdict for part in parts)}
     shown = [judged] if len(verdicts) == 2 else parts
     say("\n".join(map(line, shown)), name="answer", numbers=records)

@@ -8,7 +8,6 @@ import pytest
 import statsmodels.api as sm
 
 from paper import tokens
-from paper.show import grid_tables
 from rbplib import InputError, joint_forecast
 from tests.planted import planted_grid
 
@@ -45,25 +44,25 @@ def test_every_form_recovers_what_was_planted(form):
     assert law.predict(S, D) == pytest.approx(planted(form), rel=1e-5)
 
 
+def frame(loss):
+    return pd.DataFrame({"S": S, "D": D, "loss": loss, "budget": D})
+
+
 def test_held_out_points_are_predicted_by_the_others():
-    loss, left = planted("product", 0.01), tokens.groupings(S, D)
-    assert [sum(groups).sum() for groups in left.values()] == [30, 30, 5, 6, 5 + 6 - 1]
-    out = left["each size"][2]
-    errors = tokens.held_out(S, D, loss, left["each size"], ("product",))
+    loss, out = planted("product", 0.01), S == S.max()
+    errors = tokens.contest(frame(loss)).set_index("left")["product"]
     design = sm.add_constant(np.log([S, D]).T)
     ols = sm.OLS(np.log(loss)[~out], design[~out]).fit()
     missed = ols.predict(design[out]) - np.log(loss)[out]
-    assert errors["product"][2] == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-9)
+    assert errors["the largest size"] == pytest.approx(np.sqrt(np.mean(missed**2)), rel=1e-9)
 
 
 def test_a_contest_tells_the_planted_form_beyond_the_spread():
     for form, better in (("additive", 1), ("product", -1)):
-        rows = grid_tables.contest((S, D, planted(form, 0.01)), D, k=1)
-        contests = pd.DataFrame(rows).set_index("left")
+        contests = tokens.contest(frame(planted(form, 0.01))).set_index("left")
         assert contests["better_beyond_the_spread"]["each budget"] == better
         assert np.isnan(contests["better_beyond_the_spread"]["the largest size"])
-    table = grid_tables.left_out_frame(pd.DataFrame(rows)).set_index("form")
-    assert table["each size"]["the product"] < 2 < table["each size"]["size alone"]
+    assert contests["product"]["each size"] < 0.02 < contests["size"]["each size"]
 
 
 def test_losses_at_one_number_of_tokens_are_read_off_between_budgets():

@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import rbplib as rbp  # noqa: F401  a cell of the page takes it
@@ -113,11 +114,12 @@ def test_the_frontier_is_what_brute_force_finds():
         others = (C <= c) & (loss <= x) & ((C < c) | (loss < x) | (np.arange(200) < i))
         brute.append(not others.any())
     assert compute.frontier(C, loss).tolist() == brute
-    C = np.geomspace(1, 1e6, 9)
-    lower = C**-0.07
-    both = np.concatenate([C, C]), np.concatenate([lower, 1.5 * lower])
-    assert compute.frontier_line(*both) == pytest.approx((0.07, 1))
-    assert np.isnan(compute.frontier_line(C[:2], lower[:2])).all()
+    S = np.geomspace(1, 1e6, 9)
+    models = pd.DataFrame({"S": [*S, *S], "D": 1 / 6.0, "entropy": [*S**-0.07, *1.5 * S**-0.07]})
+    row = compute.frontiers(models).iloc[0]
+    assert [row["exponent in C"], row["R²"]] == pytest.approx([0.07, 1])
+    assert row["on the frontier"] == row["of cross-entropy's"] == 9
+    assert np.isnan(compute.frontiers(models[:2])["exponent in C"][0])
 
 
 def grid():
@@ -145,13 +147,17 @@ def test_the_ratio_of_two_optima_is_the_planted_one_and_mostly_inside_its_interv
     """With like exponents the tokens a parameter are (B / A)^(1 / a) at any compute."""
     S, D = grid()
     first, second = summed(S, D), summed(S, D, B=90.0)
-    asked = compute.asked_ratios(S, D, (first, second), 1e18)
-    assert asked["first"] == pytest.approx(2 ** (1 / 0.3), rel=1e-3)
-    assert asked["times"] == pytest.approx(1.5 ** (1 / 0.3), rel=1e-3) and asked["inside"]
-    assert not compute.asked_ratios(S, D, (first, second), 1e25)["inside"]
+
+    def optima(noise, C=1e18):
+        models = {"S": S, "D": D, "entropy": first * noise[0], "hits": second * noise[1]}
+        return compute.optima(pd.DataFrame(models), C).iloc[0]
+
+    exact = optima((1, 1))
+    assert exact["first"] == pytest.approx(2 ** (1 / 0.3), rel=1e-3)
+    assert exact["times"] == pytest.approx(1.5 ** (1 / 0.3), rel=1e-3) and exact["inside"]
+    assert not optima((1, 1), 1e25)["inside"]
     rng, inside = np.random.default_rng(3), []
     for _ in range(4):
-        noisy = [loss * np.exp(0.01 * rng.normal(size=len(S))) for loss in (first, second)]
-        low, high = compute.asked_ratios(S, D, noisy, 1e18)["around"]
+        low, high = optima(np.exp(0.01 * rng.normal(size=(2, len(S)))))["around"]
         inside.append(low < 1.5 ** (1 / 0.3) < high)
     assert sum(inside) >= 3
