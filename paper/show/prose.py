@@ -23,6 +23,7 @@ TALL = 30  # rows from which a table scrolls in a box of its own
 LONG = 40  # characters from which a table cell may break into lines
 FIRST = ("status", "verdict")
 MARKS = {"ok": "✓", "agrees": "✓", "differs": "✗", "mixed": "◐", "open": "?"}  # else "!"
+MARKS |= {"yes": "✓", "no": "✗", "partly": "◐"}
 VISIBLE = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"})
 
 

@@ -10,7 +10,7 @@ import pytest
 from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 
-from paper.show import numbers, prose
+from paper.show import claims, numbers, prose
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -43,6 +43,10 @@ def test_a_token_cannot_become_markup(text):
 )  # fmt: skip
 def test_numbers(x, text):
     assert numbers.number(x) == text
+
+
+def test_every_word_of_a_verdict_has_its_mark():
+    assert {*claims.ANSWERS, *claims.ANSWERS.values()} <= set(prose.MARKS)
 
 
 def test_a_wide_table_shows_six_columns_with_intervals_in_one_cell_and_all_as_csv():
