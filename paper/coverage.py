@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from paper.laws import fit
+from paper.show.figures import draw_coverage as draw_coverage
 from rbplib.bootstrap import line
 from rbplib.losses import Loss, logarithm, minus_log
 

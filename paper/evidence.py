@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 
 from paper.families import exponent_difference
+from paper.forecasts import tried as tried
 from paper.laws import EXPLAINED
-from paper.show.claims import beyond, cases, finite, inside, known_interval
+from paper.show.claims import beyond, cases, finite, inside
+from paper.show.claims import known_interval as known_interval
 from paper.show.loss_tables import loss_exponents as loss_exponents
 from paper.show.loss_tables import with_trainings
 from rbplib.families import InputError, load_corpus, load_family
@@ -196,9 +198,10 @@ def direction(interval, noise_p):
     return low if noise_p < 0.05 and low * high > 0 else np.nan
 
 
-def forecast_rows(records, columns=(*FORECAST, *LINE)):
-    """The one row of models left out, of `tried`, with what `covers` says of its intervals."""
-    rows = cases(records, list(columns))
+def forecast_rows(frame, columns=(*FORECAST, *LINE)):
+    """The one row of a frame of models left out, see `tried`, with what `covers` says of its
+    intervals."""
+    rows = cases(tried(frame), list(columns))
     for line in ("", "line_"):
         if f"{line}share" in rows:
             counts = map(covers, rows[f"{line}share"], rows[f"{line}worth"])

@@ -12,6 +12,7 @@ from dataclasses import replace
 import pandas as pd
 
 from paper.show.claims import AGREES, DIFFERS, NAME, OPEN, RANKS, all_claims, collected
+from paper.show.claims import keep_numbers as keep_numbers
 from paper.show.prose import MARKS, table
 from rbplib.families import held, read_yaml
 
@@ -29,43 +30,105 @@ BASIS = {  # of a claim: its kind of evidence
     "exact sums": EXACT,
     "measured on our grid": GRID,
 }
+HOLDS, FAILS, SPLIT = "holds", "fails", "mixed"  # of a statement
 DOT = (
-    '<span data-page="{of.words.pages[0]}"><b class="rbp-dot" title="{title}">{mark} '
+    '<span data-page="{of.pages[0]}"><b class="rbp-dot" title="{title}">{mark} '
     "<i>{of.said}<br>{kind}</i></b></span>"
 )
 
 
-def kind(words):
+def kind(claim):
     """Which kind of evidence a Claim rests on."""
-    return BASIS.get(words.basis, LADDERS)
+    return BASIS.get(claim.basis, LADDERS)
 
 
-def by_authors():
-    """{name: Judged} of claims on the executed pages of the authors' ranks, their evidence, by
-    the rules of those pages: one case is enough."""
-    judged = {}
+# ---- the claims of all pages
+
+
+def all_judged(here, families):
+    """{name: Claim} of every claim, in the order of the book: those that a page judges itself, else
+    what its own page keeps.
+
+    here: [Claim]. families: names, and "all".
+    """
+    here, judged = {claim.name: claim for claim in here}, {}
     for name, words in all_claims().items():
-        page, finding = words.pages[0], collected(name, words.pages[0], [NAME])
-        # a page of several families has cases of the others too
-        if "family" in finding.rows and (theirs := finding.rows["family"] == NAME).any():
-            words = replace(words, basis=AUTHORS, pages=[f"_executed/{NAME}/{page}"])
-            judged[name] = replace(finding, words=words, rows=finding.rows[theirs], enough=1)
+        judged[name] = here.get(name) or collected(name, words.pages[0], families)
     return judged
 
 
+def by_authors():
+    """{name: Claim} on the executed pages of the authors' ranks, their evidence, by
+    the rules of those pages: one case is enough."""
+    judged = {}
+    for name, words in all_claims().items():
+        page = words.pages[0]
+        finding = collected(name, page, [NAME])
+        # a page of several families has cases of the others too
+        if "family" in finding.rows and (theirs := finding.rows["family"] == NAME).any():
+            about = {"basis": AUTHORS, "pages": [f"_executed/{NAME}/{page}"]}
+            judged[name] = replace(finding, rows=finding.rows[theirs], enough=1, **about)
+    return judged
+
+
+def without_ladders(judged):
+    """The same without the cases of our ladders, for a page that has none."""
+    mine = {name for name, of in judged.items() if kind(of) == LADDERS}
+    return {n: replace(of, rows=of.rows[:0]) if n in mine else of for n, of in judged.items()}
+
+
+def written_for(judged, **verdicts):
+    """Is every claim judged so here, by that kind of evidence? The guard of what an author wrote.
+
+    verdicts: "KIND: VERDICT" by claim, such as `top1_line="our ladders: agrees"`.
+    """
+    here = {}
+    for name in verdicts:
+        if name in judged and len(judged[name].rows):
+            here[name] = f"{kind(judged[name])}: {judged[name].verdict}"
+    return here == verdicts
+
+
+def finding_frame(judged):
+    """The table of all claims, plain, a row a claim: its columns are those of the CSV."""
+    rows = []
+    for claim in judged:
+        row = {"of": "our questions" if claim.ours else "the paper's claims"}
+        row |= {"verdict": claim.said, "claim": claim.title, "rule": claim.rule}
+        row |= {"the paper": claim.paper, "found": claim.finding, "holds in": claim.count}
+        row |= {"basis": claim.basis, "what would change it": claim.changes}
+        rows.append(row | {"page": claim.pages[0]})
+    return pd.DataFrame(rows)
+
+
+def linked(frame):
+    """The claims of a `finding_frame` as safe HTML; the book resolves the names of pages."""
+    links = []
+    for row in frame.itertuples():
+        links.append(f'<span data-page="{row.page}">{html.escape(row.claim)}</span>')
+    return links
+
+
+# ---- statements, by kinds of evidence
+
+
 def statements(whose, *every):
-    """(statement, {kind of evidence: [Judged]}) of book/findings.yml, of claims with a case here,
+    """(statement, {kind of evidence: Claim}) of book/findings.yml, of claims with a case here,
     or a proof.
 
-    Args:
-        whose: "paper" or "ours". every: {name: Judged} of all claims, and of `by_authors`.
+    A kind has one Claim: the cases of its claims together. whose: "paper" or "ours". every:
+    {name: Claim} of all claims, and of `by_authors`.
     """
     for statement, names in read_yaml(held("book", "findings.yml"))[whose].items():
         parts = {}
-        findings = [judged.get(name) for name in names for judged in every]
-        for finding in filter(None, findings):
-            if len(finding.rows) or finding.words.proved:
-                parts.setdefault(kind(finding.words), []).append(finding)
+        for claim in [judged[name] for name in names for judged in every if name in judged]:
+            if not (len(claim.rows) or claim.proved):
+                continue
+            first = parts.setdefault(kind(claim), claim)
+            if first is not claim and not first.proved:
+                rows = pd.concat([first.rows, claim.rows], ignore_index=True)
+                enough = min(first.enough, claim.enough)
+                parts[kind(claim)] = replace(first, rows=rows, enough=enough)
         yield statement, parts
 
 
@@ -80,12 +143,12 @@ def show_matrix(whose, *every, download):
     for statement, parts in statements(whose, *every):
         row = {"statement": statement}
         for title, kinds in COLUMNS.items():
-            findings, marks = [one(parts[name]) for name in kinds if name in parts], ""
-            for finding in findings:
-                label = html.escape(f"{finding.said}: {finding.title}")
-                about = {"kind": kind(finding.words), "title": label}
-                marks += DOT.format(of=finding, mark=MARKS[finding.verdict], **about)
-            row[title] = ", ".join(finding.said for finding in findings) or "–"
+            claims, marks = [parts[name] for name in kinds if name in parts], ""
+            for claim in claims:
+                label = html.escape(f"{claim.said}: {claim.title}")
+                about = {"kind": kind(claim), "title": label}
+                marks += DOT.format(of=claim, mark=MARKS[claim.verdict], **about)
+            row[title] = ", ".join(claim.said for claim in claims) or "–"
             dots[title].append(marks)
         rows.append(row)
     # kinds without a dot take no room
@@ -94,61 +157,23 @@ def show_matrix(whose, *every, download):
     table(frame, safe=dots, columns=list(frame), download=download)
 
 
-def apart(*every):
+def disagreements(*every):
     """[(statement, "one kind of evidence: agrees; another: differs")] where one kind agrees and
     another differs."""
     rows = []
     for statement, parts in statements("paper", *every):
-        verdicts = {title: one(findings).verdict for title, findings in parts.items()}
+        verdicts = {title: claim.verdict for title, claim in parts.items()}
         if {AGREES, DIFFERS} <= {*verdicts.values()}:
             rows.append((statement, "; ".join(": ".join(of) for of in verdicts.items())))
     return rows
 
 
-def written_for(judged, **verdicts):
-    """Is every claim judged so here, by that kind of evidence? The guard of what an author wrote.
-
-    verdicts: "KIND: VERDICT" by claim, such as `top1_line="our ladders: agrees"`.
-    """
-    here = {}
-    for name in verdicts:
-        if name in judged and len(judged[name].rows):
-            here[name] = f"{kind(judged[name].words)}: {judged[name].verdict}"
-    return here == verdicts
-
-
-def without_ladders(judged):
-    """The same without the cases of our ladders, for a page that has none."""
-    mine = {name for name, of in judged.items() if kind(of.words) == LADDERS}
-    return {n: replace(of, rows=of.rows[:0]) if n in mine else of for n, of in judged.items()}
-
-
-# ---- over the kinds of evidence
-
-HOLDS, FAILS, SPLIT = "holds", "fails", "mixed"  # of a statement
-
-
-def one(findings):
-    """The Judged of one kind of evidence on one statement: the cases of its claims together."""
-    first = findings[0]
-    if len(findings) == 1 or first.words.proved:
-        return first
-    rows = pd.concat([finding.rows for finding in findings], ignore_index=True)
-    return replace(first, rows=rows, enough=min(finding.enough for finding in findings))
-
-
-def overall(parts):
-    """Of {kind of evidence: Judged}: holds where no kind that decides differs or is mixed, fails
-    where none agrees or is mixed, open where none decides, else mixed."""
-    verdicts = frozenset(finding.verdict for finding in parts.values()) - {OPEN}
-    whole = {frozenset(): OPEN, frozenset([AGREES]): HOLDS, frozenset([DIFFERS]): FAILS}
-    return whole.get(verdicts, SPLIT)
-
-
 def tally(whose, *every):
-    """Counter of `overall` over the statements that have evidence here."""
+    """Counter of statements that have evidence here: holds where no kind that decides differs or is
+    mixed, fails where none agrees or is mixed, open where none decides, else mixed."""
+    whole = {frozenset(): OPEN, frozenset([AGREES]): HOLDS, frozenset([DIFFERS]): FAILS}
     counts = Counter()
     for _, parts in statements(whose, *every):
-        merged = {kind_of: one(findings) for kind_of, findings in parts.items()}
-        counts.update([overall(merged)] if merged else [])
+        verdicts = frozenset(claim.verdict for claim in parts.values()) - {OPEN}
+        counts.update([whole.get(verdicts, SPLIT)] if parts else [])
     return counts

@@ -12,22 +12,22 @@ row decides nothing where a number that its rule asks for does not exist. The ro
 executed page, where page 17 and `paper.verify` find them.
 """
 
-import html
 import json
 import re
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 import pandas as pd
 
-from paper.show.numbers import Values, share
-from paper.show.prose import MARKS, say
+from paper.show.numbers import share
+from paper.show.prose import MARKS, fill, say
 from rbplib.families import held, read_yaml, root
 
 AGREES, DIFFERS, MIXED, OPEN = "agrees", "differs", "mixed", "open"
 ANSWERS = {AGREES: "yes", MIXED: "partly", DIFFERS: "no", OPEN: OPEN}  # to a question of ours
-WITHOUT_K = r"^At k = {k}, | at k = {k}"
+AT_K = "{{ k }}"  # in the words of a claim that is about several k
+WITHOUT_K = rf"^At k = {AT_K}, | at k = {AT_K}"
 NAME = "gpt2-authors"  # the family of the authors' own ranks, see paper/authors.py
 RANKS = "authors' ranks"  # the basis of what rests on them and not on counts or figures
 CASES = 3  # fewer decide nothing, where a page does not say otherwise
@@ -36,27 +36,133 @@ ALONE = "; of the authors' ranks, one ladder on one text by design, one case is 
 
 @dataclass(frozen=True)
 class Claim:
-    """The words of one claim; the head of book/claims.yml explains the fields."""
+    """A claim in its words, which the head of book/claims.yml explains, judged on its cases.
+
+    ours: evidence on a question of ours, not on a statement of the paper. rows: of `cases`, with
+    `holds` (boolean, NA: decides nothing) and `hidden` (within noise: decides nothing, but counts
+    among all). enough: how many cases decide.
+    """
 
     name: str
-    claim: str
-    found: str
-    pages: list
+    claim: str = ""
+    found: str = ""
+    pages: tuple = ()
     paper: str = "not studied"
     basis: str = "measured"
     rule: str = ""
     proved: str = ""
     changes: str = ""
-    ours: bool = False  # evidence on a question of ours, not on a statement of the paper
+    ours: bool = False
+    rows: pd.DataFrame | None = None
+    enough: int = CASES
+
+    @property
+    def counts(self):
+        """In how many rows the claim holds, in how many it fails, and how many it counts among."""
+        holds, fails = self.rows["holds"].sum(), (~self.rows["holds"]).sum()
+        return holds, fails, holds + fails + self.rows["hidden"].sum()
+
+    @property
+    def count(self):
+        """In how many of them it holds, in words."""
+        return share(*self.counts[::2])
+
+    @property
+    def fails(self):
+        """In how many of them it does not."""
+        return share(*self.counts[1:])
+
+    @property
+    def ranks(self):
+        """The k that it was judged at."""
+        return sorted(map(int, self.rows["k"].dropna().unique())) if "k" in self.rows else []
+
+    @property
+    def parts(self):
+        """A Claim for each k, where its words name k; else itself alone."""
+        if AT_K not in self.claim or not self.ranks:
+            return [self]
+        return [replace(self, rows=part) for _, part in self.rows.groupby("k")]
+
+    @property
+    def verdict(self):
+        """agrees, differs or mixed by the share of all cases in which the claim holds, or fails.
+
+        Not mixed but open where cases within noise could still turn it either way; open where its
+        page, which has a line for each k, leaves every one of them open.
+        """
+        holds, fails, whole = self.counts
+        if self.proved:
+            return self.proved
+        parts = self.parts
+        all_open = len(parts) > 1 and {part.verdict for part in parts} == {OPEN}
+        if all_open or holds + fails < self.enough:
+            return OPEN
+        if max(holds, fails) >= 0.8 * whole:
+            return AGREES if holds > fails else DIFFERS
+        return MIXED if min(holds, fails) > 0.2 * whole else OPEN
+
+    @property
+    def said(self):
+        """The verdict as a reader meets it: of a question of ours an answer."""
+        return ANSWERS[self.verdict] if self.ours else self.verdict
+
+    def filled(self, sentence):
+        """A sentence of claims.yml with the numbers of the rows in it."""
+        words = {"count": self.count, "fails": self.fails, "noise": known_noise(self.rows)}
+        words["k"] = ", ".join(f"{k:,}" for k in self.ranks)
+        return fill(sentence, {**self.rows, **words})
+
+    @property
+    def title(self):
+        """The claim, without its k where it was judged at none."""
+        claim = self.filled(self.claim if self.ranks else re.sub(WITHOUT_K, "", self.claim))
+        # a Greek letter is a quantity, whose capital would be another
+        return (claim[0].upper() if claim[0].isascii() else claim[0]) + claim[1:]
+
+    @property
+    def finding(self):
+        """What was found, in words."""
+        nothing = self.rows.empty and "{" in self.found
+        return "not measured here" if nothing else self.filled(self.found)
+
+    @property
+    def sentence(self):
+        """The claim and the first of what was found."""
+        return f"{self.title}: {self.finding.partition('; ')[0]}"
+
+    @property
+    def key(self):
+        """What the executed page calls it: the claim, and the k that its words name."""
+        ranks = f" at k = {', '.join(map(str, self.ranks))}"
+        return f"claim {self.name}{ranks if AT_K in self.claim else ''}"
+
+    def record(self, rows=True):
+        """What the executed page keeps, as JSON holds it; rows: also the cases."""
+        return {
+            "verdict": self.said,
+            "basis": self.basis,
+            "cases that hold": self.count,
+            "enough": self.enough,
+            "rows": recordable(self.rows.to_dict("records")) if rows else [],
+        }
 
 
 @cache
 def all_claims():
-    """{name: Claim} in the order of book/claims.yml."""
+    """{name: Claim} without cases, in the order of book/claims.yml."""
     entries = read_yaml(held("book", "claims.yml"))
     listed = read_yaml(held("book", "findings.yml"))
     ours = {name for names in listed["ours"].values() for name in names}
     return {name: Claim(name, ours=name in ours, **entry) for name, entry in entries.items()}
+
+
+def on_cases(name, rows, enough):
+    """The Claim of a name with these rows, on another basis where they have a column `basis`;
+    without words what `keep` has."""
+    words = all_claims().get(name, Claim(name))
+    basis = rows["basis"].iloc[0] if "basis" in rows else words.basis
+    return replace(words, rows=rows, enough=enough, basis=basis)
 
 
 def cases(records, columns=None):
@@ -118,147 +224,19 @@ def known_noise(rows):
     return "other text and trainings" if share == 1 else "other text, and trainings where known"
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A claim on its cases.
-
-    rows: of `cases`, with `holds` (boolean, NA: decides nothing) and `hidden` (within noise:
-    decides nothing, but counts among all).
-    """
-
-    words: Claim
-    rows: pd.DataFrame
-    enough: int = CASES
-
-    @cached_property
-    def plain(self):
-        """Its rows as `plain_rows` gives them, for many sentences."""
-        return plain_rows(self.rows)
-
-    @property
-    def counts(self):
-        """In how many rows the claim holds, in how many it fails, and how many it counts among."""
-        holds, fails = self.rows["holds"].sum(), (~self.rows["holds"]).sum()
-        return holds, fails, holds + fails + self.rows["hidden"].sum()
-
-    @property
-    def parts(self):
-        """A Judged for each k, where the claim names k; else itself alone."""
-        if "{k}" not in self.words.claim or not self.ranks:
-            return [self]
-        return [replace(self, rows=part) for _, part in self.rows.groupby("k")]
-
-    @property
-    def count(self):
-        """In how many of them it holds, in words."""
-        return share(*self.counts[::2])
-
-    @property
-    def fails(self):
-        """In how many of them it does not."""
-        return share(*self.counts[1:])
-
-    @property
-    def verdict(self):
-        """agrees, differs or mixed by the share of all cases in which the claim holds, or fails.
-
-        Not mixed but open where cases within noise could still turn it either way; open where its
-        page, which has a line for each k, leaves every one of them open.
-        """
-        holds, fails, whole = self.counts
-        if self.words.proved:
-            return self.words.proved
-        parts = self.parts
-        apart = len(parts) > 1 and {part.verdict for part in parts} == {OPEN}
-        if apart or holds + fails < self.enough:
-            return OPEN
-        if max(holds, fails) >= 0.8 * whole:
-            return AGREES if holds > fails else DIFFERS
-        return MIXED if min(holds, fails) > 0.2 * whole else OPEN
-
-    @property
-    def said(self):
-        """The verdict as a reader meets it: of a question of ours an answer."""
-        return ANSWERS[self.verdict] if self.words.ours else self.verdict
-
-    @property
-    def title(self):
-        """The claim, without its k where it was judged at none."""
-        claim = self.words.claim if self.ranks else re.sub(WITHOUT_K, "", self.words.claim)
-        # a Greek letter is a quantity, whose capital would be another
-        begin = claim[0].upper() if claim[0].isascii() else claim[0]
-        return self.filled(begin + claim[1:])
-
-    @property
-    def found(self):
-        """What was found, in words."""
-        nothing = self.rows.empty and "{" in self.words.found
-        return "not measured here" if nothing else self.filled(self.words.found)
-
-    @property
-    def ranks(self):
-        """The k that it was judged at."""
-        return sorted(map(int, self.rows["k"].dropna().unique())) if "k" in self.rows else []
-
-    @property
-    def key(self):
-        """What the executed page calls it: the claim, and the k that its words name."""
-        ranks = f" at k = {', '.join(map(str, self.ranks))}"
-        return f"claim {self.words.name}{ranks if '{k}' in self.words.claim else ''}"
-
-    def filled(self, sentence):
-        """A sentence of claims.yml with the numbers of the rows in it."""
-        words = Words(self.plain, count=self.count, fails=self.fails, noise=known_noise(self.rows))
-        words["k"] = ", ".join(f"{k:,}" for k in self.ranks)
-        return sentence.format_map(words)
-
-    @property
-    def sentence(self):
-        """The claim and the first of what was found."""
-        return f"{self.title}: {self.found.partition('; ')[0]}"
-
-    def record(self, rows=True):
-        """What the executed page keeps, as JSON holds it; rows: also the cases."""
-        records = recordable(self.plain) if rows else []
-        return {
-            "verdict": self.said,
-            "basis": self.words.basis,
-            "cases that hold": self.count,
-            "enough": self.enough,
-            "rows": records,
-        }
-
-
-class Words(dict):
-    """What sentences are filled from: Values of a column, {r2}, with intervals,
-    {alpha with ci_known}."""
-
-    def __init__(self, rows, **words):
-        super().__init__(words)
-        self.rows = rows
-
-    def __missing__(self, name):
-        columns = []
-        for column in name.split(" with "):
-            columns.append([row[column] for row in self.rows])
-        return Values(*columns)
-
-
-def plain_rows(rows):
-    """Rows as {column: value}, NaN for what is missing."""
-    return rows.astype(object).where(rows.notna(), np.nan).to_dict("records")
-
-
 def recordable(x):
     """Rows, numbers, truths, intervals and words as JSON holds them;
     None for a number that is none."""
     if isinstance(x, dict):
         return {name: recordable(value) for name, value in x.items()}
-    if isinstance(x, list | tuple | np.ndarray):
+    if np.ndim(x):
         return [recordable(part) for part in x]
     if isinstance(x, str | bool):
         return x
-    return float(x) if np.isfinite(x) else None
+    return float(x) if not pd.isna(x) and np.isfinite(x) else None
+
+
+# ---- what a page says, and keeps
 
 
 def enough_of(rows):
@@ -267,8 +245,8 @@ def enough_of(rows):
     return 1 if set(rows.get("family", ())) == {NAME} else CASES
 
 
-def judge(name, rows, holds=None, hidden=False, enough=None):
-    """A claim judged, and not shown.
+def judge(name, rows=None, holds=None, hidden=False, enough=None):
+    """A Claim judged, and not shown.
 
     Args:
         name: in book/claims.yml. rows: of `cases`. holds: the rule, boolean per row, NA where a
@@ -276,39 +254,33 @@ def judge(name, rows, holds=None, hidden=False, enough=None):
         boolean per row, where noise may be all of it: such a row neither holds nor fails, but
         counts among all. enough: how many cases decide, by default `enough_of` the rows.
     """
+    rows = cases([], ["k"]) if rows is None else rows
     holds = pd.Series(pd.NA if holds is None else holds, rows.index, dtype="boolean")
     hidden = pd.Series(hidden, rows.index, dtype="boolean").fillna(False)
     rows = rows.assign(holds=holds.mask(hidden), hidden=hidden)
-    return Judged(worded(name, rows), rows, enough or enough_of(rows))
+    return on_cases(name, rows, enough or enough_of(rows))
 
 
-def worded(name, rows):
-    """The Claim of a name, on another basis where its rows have a column `basis`; None of what
-    `keep` has."""
-    words = all_claims().get(name)
-    return replace(words, basis=rows["basis"].iloc[0]) if "basis" in rows else words
-
-
-def claim(name, rows=None, holds=None, hidden=False, enough=None, show=True):
+def claim(*rule, show=True, **options):
     """`judge` a claim and show what the paper says, what was found here,
-    and in how many cases it holds; show: else only keep it, for the page of findings.
+    and in how many cases it holds; arguments as there. show: else only keep it, for page 17.
 
     A claim about several k takes a line for each, or one where all have one verdict that decides;
     one without any case is passed over.
     """
-    judged = judge(name, cases([], ["k"]) if rows is None else rows, holds, hidden, enough)
-    parts = [part for part in judged.parts if len(part.rows) or part.words.proved]
+    judged = judge(*rule, **options)
+    parts = [part for part in judged.parts if len(part.rows) or part.proved]
     records = {part.key: part.record() for part in parts}
     if not show:
         return keep_numbers(records)
     verdicts = {OPEN, *(part.verdict for part in parts)}
     shown = [judged] if len(verdicts) == 2 else parts
-    say("\n".join(map(line, shown)), name="answer", numbers=records)
+    return say("\n".join(map(line, shown)), name="answer", numbers=records)
 
 
 def keep(name, rows):
     """Keep rows in the executed page for page 17, and show nothing."""
-    keep_numbers({f"rows {name}": {"rows": recordable(plain_rows(rows))}})
+    keep_numbers({f"rows {name}": {"rows": recordable(rows.to_dict("records"))}})
 
 
 def keep_numbers(numbers):
@@ -322,12 +294,12 @@ def line(judged):
 
     Of what was found stands in sight what comes before the first semicolon.
     """
-    words, (found, _, more) = judged.words, judged.found.partition("; ")
-    whose = "Our question" if words.ours else "The paper"
+    found, _, more = judged.finding.partition("; ")
+    whose = "Our question" if judged.ours else "The paper"
     sentence = f"*{whose}:* {judged.title}. *Here:* {found}"
     # in how many cases it holds; one case alone needs no count
     holds, fails, whole = judged.counts
-    if words.rule and (judged.enough > 1 or whole > 1):
+    if judged.rule and (judged.enough > 1 or whole > 1):
         count = judged.count
         if whole and judged.verdict == OPEN:
             why = "the rest undecided" if holds + fails < whole else "too few to decide"
@@ -335,14 +307,14 @@ def line(judged):
             count = f"{holds}{both} of {whole}, {why}"
         sentence += f"; holds in {count}"
     # what it rests on, and where else to read: its first page judges a claim, or proves it
-    elsewhere = words.pages[:1] if words.proved else words.pages[1:]
+    elsewhere = judged.pages[:1] if judged.proved else judged.pages[1:]
     alone = ALONE if enough_of(judged.rows) == 1 else ""
     about = {
-        "The paper": words.paper,
+        "The paper": judged.paper,
         "Further": more,
-        "Rule": words.rule and words.rule + alone,
-        "Basis": words.basis,
-        "What would change it": words.changes,
+        "Rule": judged.rule and judged.rule + alone,
+        "Basis": judged.basis,
+        "What would change it": judged.changes,
         "See": ", ".join(map(reference, elsewhere)),
     }
     rests = " ".join(f"{name}: {text}." for name, text in about.items() if text)
@@ -355,6 +327,9 @@ def reference(page):
         return f"page {page[:2]}"
     name = page.partition("/")[2]
     return f'the <span data-page="{name}">derivation of {name.replace("_", " ")}</span>'
+
+
+# ---- what executed pages keep
 
 
 @lru_cache(maxsize=100)
@@ -370,10 +345,9 @@ def page_records(path):
 
 
 def collected(name, page, families):
-    """Judged: a claim, or what `keep` has under a name, of all executed pages of these families;
+    """Claim with what `claim` or `keep` has under a name, of all executed pages of these families;
     "all" is that of pages of several."""
     rows, enough = [], CASES
-    # rows that executed pages keep
     for family in families:
         records = page_records(root() / "book" / "_executed" / family / f"{page}.ipynb")
         for case, record in records.items():
@@ -385,37 +359,4 @@ def collected(name, page, families):
         row |= {n: tuple(np.array(x, float)) for n, x in row.items() if isinstance(x, list)}
     rows = cases(rows, None if rows else ["holds", "hidden"])
     truths = rows.columns.intersection(["holds", "hidden"])
-    return Judged(worded(name, rows), rows.astype(dict.fromkeys(truths, "boolean")), enough)
-
-
-def all_judged(here, families):
-    """{name: Judged} of every claim: those that a page judges itself, else what its own page keeps.
-
-    here: [Judged]. families: names, and "all".
-    """
-    judged = {claim.words.name: claim for claim in here}
-    for name, words in all_claims().items():
-        # in the order of the book
-        judged[name] = judged.pop(name, None) or collected(name, words.pages[0], families)
-    return judged
-
-
-def finding_frame(judged):
-    """The table of the page, plain, a row a claim: its columns are those of the CSV."""
-    rows = []
-    for finding in judged:
-        words = finding.words
-        row = {"of": "our questions" if words.ours else "the paper's claims"}
-        row |= {"verdict": finding.said, "claim": finding.title, "rule": words.rule}
-        row |= {"the paper": words.paper, "found": finding.found, "holds in": finding.count}
-        row |= {"basis": words.basis, "what would change it": words.changes}
-        rows.append(row | {"page": words.pages[0]})
-    return pd.DataFrame(rows)
-
-
-def linked(frame):
-    """The claims of a `finding_frame` as safe HTML; the book resolves the names of pages."""
-    links = []
-    for row in frame.itertuples():
-        links.append(f'<span data-page="{row.page}">{html.escape(row.claim)}</span>')
-    return links
+    return on_cases(name, rows.astype(dict.fromkeys(truths, "boolean")), enough)

@@ -1,50 +1,22 @@
-"""Drawing functions. Each takes an axis and returns it; none writes a file, fits or sets the style.
-
-The sole exception is `show`, which hands a finished figure to the page as SVG, with words for
-readers who cannot see it.
-"""
-
-import html
+"""Drawing functions. Each takes an axis; none writes a file, fits or sets the style."""
 
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.ticker import FixedLocator
 
-from paper.show.describe import drawn_data, seen_axes
 from paper.show.plain import plain
-from paper.show.style import ACCENT, EMPTY, GREY, WIDTH, darker, drawn, svg_of
-from rbplib.bootstrap import line as least_squares
+from paper.show.style import ACCENT, GREY, WIDTH, darker, drawn
 
-BAND, PALE = 0.18, 0.09  # opacity of an interval as a band, and of that over trainings too
-FAINT = 0.28  # of a bar that wide
+FAINT = 0.28  # opacity of a wide bar
 ENOUGH = 0.02000001  # near a nominal rate; 0.05 less 0.03 is above 0.02
 SOURCES, TRAININGS = "95%: other text", "95%: other text and trainings"
-VARIED = "sources", "sources and trainings", "models", "documents"  # in the inks of `draw_three`
+VARIED = "sources", "sources and trainings", "models", "documents"
 
 
-# ---- a figure on the page, its axes and its legend
+# ---- axes and their legend
 
 
-def show(figure, alt, fold=None, of=None):
-    """Put a figure on the page and close it; alt: words that say what is drawn and seen.
-
-    fold: what stands in its place until a click. of: title of the corpus that it is of alone.
-    """
-    from IPython.display import display
-
-    # drawing says of empty axes that they are
-    svg, alt = svg_of(figure), html.unescape(alt)
-    if all(ax.get_gid() == EMPTY for ax in seen_axes(figure)):
-        alt += " Nothing could be drawn."
-    # what the page's own script reads
-    metadata = {"image/svg+xml": {"alt": alt}, "data": drawn_data(figure)}
-    metadata |= {"of": [html.unescape(of)]} if of else {}
-    metadata |= {"fold": fold} if fold else {}
-    display({"image/svg+xml": svg, "text/plain": alt}, raw=True, metadata=metadata)
-    plt.close(figure)
-
-
-def panels(n, height=2.6, columns=2):
+def panels(n, height=2.5, columns=3):
     """(figure, n axes) side by side in columns with common scales."""
     shown = max(n, 1)
     rows = -(-shown // columns)
@@ -64,15 +36,6 @@ def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
     place = ax.get_subplotspec()
     alone = place is None or place.get_gridspec().ncols == 1
     ax.set_xlabel("model size $S$ (non-embedding parameters)" if alone else "model size $S$")
-    return ax
-
-
-def k_axis(ax, ylabel, vocab_size=None):
-    """k on a logarithmic axis; |V|, where RBP_k is 1 for every model, is marked."""
-    ax.set(xscale="log", xlabel="$k$ (ranks counted as a success)", ylabel=ylabel)
-    if vocab_size:
-        ax.axvline(vocab_size, color=GREY, linewidth=1, linestyle=":")
-        ax.text(vocab_size, 0.04, " $|V|$", transform=ax.get_xaxis_transform())
     return ax
 
 
@@ -215,24 +178,14 @@ def draw_intervals(ax, labels, values, intervals, names):
     return ax
 
 
-def draw_three(ax, labels, laws, parameter="alpha"):
-    """`draw_intervals` of one parameter of laws: other text; and trainings; other sizes."""
-    tell(ax, "intervals" if parameter == "alpha" else parameter, *laws)
-    sides = [law.sides(parameter) for law in laws]
-    names = list(max(sides, key=len))
-    unknown = np.nan, np.nan
-    ends = []
-    for name in names:
-        ends.append([side.get(name, unknown) for side in sides])
-    values = [law.parameters[parameter] for law in laws]
-    return draw_intervals(ax, labels, values, ends, names)
+def draw_coverage(ax, frame, nominal=0.95):
+    """Shares of `coverage`: a row per design, a mark per noise, two standard errors, and a band.
 
-
-def draw_coverage(ax, frame, nominal=0.95, kind="held"):
-    """Shares of `coverage`: a row per design, a mark per noise, two standard errors, and a band;
-    kind: held or rejected, as `tell` notes them."""
+    Returns:
+        [(noise, is its share near enough, ...)], a bool for each design.
+    """
     # a row a design, and the band of rates that are near enough
-    designs = list(dict.fromkeys(frame["design"]))
+    designs, near = list(dict.fromkeys(frame["design"])), []
     rows = row_axis(ax, designs)
     ax.axvspan(nominal - ENOUGH, nominal + ENOUGH, color=GREY, alpha=0.2, linewidth=0)
     ax.axvline(nominal, color="black", linewidth=0.8)
@@ -241,9 +194,9 @@ def draw_coverage(ax, frame, nominal=0.95, kind="held"):
         part = frame[frame["noise"] == noise].set_index("design").reindex(designs)
         share, error = part["share"], 2 * part["simulation error"]
         if share.notna().any():
-            tell(ax, kind, [noise, *(abs(share.dropna() - nominal) <= ENOUGH)])
+            near.append((noise, *(abs(share.dropna() - nominal) <= ENOUGH)))
             ax.errorbar(share, rows + 0.15 * (1.5 - i), xerr=error, label=noise, **mark(i))
-    return ax
+    return near
 
 
 # ---- distributions of ranks
@@ -269,18 +222,3 @@ def draw_candidates(ax, example):
     title = f"true token at rank {example.rank}, p = {example.probability:.3f}"
     ax.set(xlabel="probability", title=title)
     return ax
-
-
-def draw_trainings(ax, trainings, part, look):
-    """Losses of one part of a text after the same training, with their least-squares line.
-
-    Returns:
-        R² of the line; NaN below three sizes.
-    """
-    if trainings["size"].nunique() < 3:
-        return np.nan
-    ax.plot(trainings["size"], trainings[part], label=part, **look, linestyle="")
-    slope, level, r2 = least_squares(np.log(trainings[part]), np.log(trainings["size"]))
-    tell(ax, "parts", {"part": part, "r2": float(r2)})
-    ax.plot(trainings["size"], np.exp(level) * trainings["size"] ** slope, color=look["color"])
-    return float(r2)

@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 from scipy.special import logsumexp, stdtrit
 
-from paper.show.numbers import raised
+from paper.show.numbers import RAISED
 from paper.show.plain import corpus_title
 from paper.show.prose import say, token
 from rbplib.bootstrap import percentile_interval
@@ -25,6 +25,16 @@ KS = (1, 2, 5, 10, 20, 50, 100, 1000)
 TEMPERATURES = np.arange(2, 31) / 10
 BEST = 8  # candidates shown at one place
 COLOURS = {"blue": "#2b83ba", "red": "#d7601e"}  # contrast of three and more, light and dark
+
+
+def raised(text):
+    """Text, an expression of Vega, in which a number such as 8e-4 stands as pages set it:
+    8 × 10⁻⁴."""
+    power = f"replace(split({text}, 'e')[1], /[+]/, '')"
+    for sign in "0123456789-−":
+        power = f"replace({power}, /{sign}/g, '{sign.replace('−', '-').translate(RAISED)}')"
+    mantissa = f"(test(/^1e/, {text}) ? '' : split({text}, 'e')[0] + ' × ')"
+    return f"(test(/^[0-9.]+e[-+−]?[0-9]+$/, {text}) ? {mantissa} + '10' + {power} : {text})"
 
 
 def explored(tables):

@@ -1,14 +1,21 @@
-"""Numbers as sentences and tables show them: in few digits, powers of ten, p-values, percents."""
+"""Numbers as sentences and tables show them: in few digits, powers of ten, p-values, percents.
+
+Of many numbers the first functions show one: `digits`, `low`, `middle`, `high`; those that are none
+are left out. Each of these takes `how`: so many digits, "%" for percent, or "p" for a p-value.
+"""
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 
 from paper.laws import EXPLAINED
 
 ZERO = 1e-9  # differences of float64 numbers leave as much
-NO_INTERVAL = "(no interval)"
+NO_INTERVAL, NO_VALUE = "(no interval)", "no value"
+FILTERS = "short low middle high typical told others names counts tally known sides".split()
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -42,16 +49,6 @@ def short(x):
     return f"{x:.3g}T"
 
 
-def raised(text):
-    """Text, an expression of Vega, in which a number such as 8e-4 stands as pages set it:
-    8 × 10⁻⁴."""
-    power = f"replace(split({text}, 'e')[1], /[+]/, '')"
-    for sign in "0123456789-−":
-        power = f"replace({power}, /{sign}/g, '{sign.replace('−', '-').translate(RAISED)}')"
-    mantissa = f"(test(/^1e/, {text}) ? '' : split({text}, 'e')[0] + ' × ')"
-    return f"(test(/^[0-9.]+e[-+−]?[0-9]+$/, {text}) ? {mantissa} + '10' + {power} : {text})"
-
-
 def interval(ends, digits=3):
     """[lo, hi] with both ends to the same digits, or that there is none."""
     lo, hi = ends
@@ -67,6 +64,92 @@ def share(part, whole):
 def p_value(p):
     """A p-value in two digits, never nearer to 0 than resampling could tell."""
     return "p < 0.001" if p < 0.001 else f"p = {number(p, 2)}"
+
+
+# ---- what a sentence says of many numbers, or of words
+
+
+def known(values):
+    """Those of values that are finite numbers: list."""
+    numbers = [x for x in values if not (isinstance(x, str) or pd.isna(x))]
+    return [x for x in numbers if np.isfinite(x)]
+
+
+def digits(value, how=2, around=()):
+    """A number, or of many the smallest to the largest, each with its interval of `around`."""
+    value = [*value] if isinstance(value, Iterator) else value
+    if not np.ndim(value):
+        if how == "%":
+            return f"{number(100 * value, 2)}%"
+        return p_value(value) if how == "p" else number(value, how)
+    numbers = known(value)
+    if not numbers:
+        return NO_VALUE
+    # both ends; one number where there is one alone
+    ends, around = [], dict(zip(value, around, strict=False))
+    for end in (min(numbers), max(numbers)):
+        ends.append(f"{digits(end, how)} {interval(around[end]) if around else ''}".strip())
+    return " to ".join(dict.fromkeys(ends))
+
+
+def quantile(of):
+    """A filter: that quantile of the numbers among values."""
+
+    def shown(values, how=3):
+        numbers = known(values)
+        return digits(np.quantile(numbers, of), how) if numbers else NO_VALUE
+
+    return shown
+
+
+low, middle, high = map(quantile, (0, 0.5, 1))
+
+
+def typical(values, how=3, around=()):
+    """The smallest to the largest, and the median where these differ."""
+    text = digits(values, how, around)
+    return f"{text} (median {middle(values, how)})" if " to " in text else text
+
+
+def told(values):
+    """How many of values are numbers."""
+    values = [*values]
+    return share(len(known(values)), len(values))
+
+
+def others(values):
+    """How many of the numbers are not 0."""
+    numbers = known(values)
+    return share(sum(x != 0 for x in numbers), len(numbers))
+
+
+def names(values):
+    """The words among values, each once, in order of letters."""
+    return ", ".join(sorted({x for x in values if isinstance(x, str)}))
+
+
+def counts(values):
+    """How often each word is among values: "sources in 2, trainings in 1 of 3"."""
+    values = [*values]
+    words = Counter(x for x in values if isinstance(x, str))
+    order = sorted(words, key=[*EXPLAINED, *sorted(words)].index)
+    parts = [f"{word} in {words[word]}" for word in order]
+    return f"{', '.join(parts)} of {len(values)}"
+
+
+def tally(values):
+    """The same of doubts, most frequent first: "2 × *too few sizes*"."""
+    return ", ".join(f"{count} × *{name}*" for name, count in Counter(values).most_common())
+
+
+def sides(laws, parameter):
+    """[(what varies, intervals above 0, below 0, intervals)] of a parameter of laws."""
+    ends = pd.DataFrame([law.sides(parameter) for law in laws])
+    signs = ends.map(lambda pair: np.sign(pair).sum()).dropna(axis=1, how="all")
+    return [(name, sum(of == 2), sum(of == -2), of.count()) for name, of in signs.items()]
+
+
+# ---- until page 14 is written anew
 
 
 class Shown(float):

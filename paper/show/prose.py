@@ -8,12 +8,14 @@ and tables and figures turn its references back.
 import html
 import json
 import re
+from functools import cache, partial
 
 import numpy as np
 
+from paper.show import numbers
 from paper.show.numbers import interval, number, p_value
-from paper.show.plain import FORMULA, plain
-from rbplib.families import InputError, default_corpora, load_corpus, load_family
+from paper.show.plain import FORMULA, corpus_title, plain, shown
+from rbplib.families import InputError, default_corpora, held, load_corpus, load_family
 from rbplib.losses import vocabulary
 from rbplib.table import by_size, read_table, records_of
 
@@ -30,6 +32,54 @@ VISIBLE = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"})
 def token(text):
     """A token as it stands in the text, its spaces and line ends made visible, as safe HTML."""
     return f'<code class="token">{plain(str(text).translate(VISIBLE))}</code>'
+
+
+# ---- sentences
+
+
+FILTERS = {
+    "digits": numbers.digits,
+    "range": partial(numbers.digits, how=3),
+    "pct": partial(numbers.digits, how="%"),
+    "p": p_value,
+    "median": np.median,
+    "plain": shown,
+    "title": corpus_title,
+}
+FILTERS |= {name: getattr(numbers, name) for name in numbers.FILTERS}
+
+
+def in_words(value):
+    """How a sentence shows a value: three digits, an interval, the range of many, text as it is."""
+    if isinstance(value, str):
+        return value.strip()  # of a macro
+    if isinstance(value, numbers.Values):
+        return value.range
+    if isinstance(value, tuple) and len(value) == 2:
+        return interval(value)
+    return numbers.digits(value, 3)
+
+
+@cache
+def templates():
+    """Jinja as pages use it, with the macros of notebooks/words.md as `words`."""
+    import jinja2
+
+    options = {"trim_blocks": True, "lstrip_blocks": True, "finalize": in_words}
+    # Markdown has its own {#name}
+    options |= {"comment_start_string": "{##", "comment_end_string": "##}"}
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, **options)
+    environment.filters |= FILTERS
+    environment.tests["known"] = lambda value: np.isfinite(np.array(value, float)).all()
+    macros = held("notebooks", "words.md").read_text(encoding="utf-8")
+    environment.globals["words"] = environment.from_string(macros).module
+    return environment
+
+
+def fill(text, names):
+    """Markdown with its numbers, from {variable: value}; an unknown variable is an error."""
+    filled = templates().from_string(text).render(names)
+    return re.sub(r"\n{3,}", "\n\n", filled).strip()
 
 
 def say(markdown, name=None, numbers=None):

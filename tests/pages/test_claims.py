@@ -225,10 +225,10 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     kept = claims.collected("more", "03_moderate_k", ["f"]).rows
     pd.testing.assert_frame_equal(kept, rows, check_dtype=False, check_exact=True, check_like=True)
     nothing = claims.collected("moderate_line", "04_large_k", ["f"])
-    frame = claims.finding_frame([judged, nothing])
+    frame = findings.finding_frame([judged, nothing])
     assert frame["holds in"][0] == "4 of 8"
     link = '<span data-page="03_moderate_k">At k = 10, 50, -log RBP'
-    assert claims.linked(frame)[0].startswith(link)
+    assert findings.linked(frame)[0].startswith(link)
     # of a claim without a case the words are a sentence too
     assert frame.claim[1] == "-log RBP falls along a straight line"
     assert frame.found[1] == "not measured here"
@@ -284,9 +284,9 @@ def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
     assert dot.startswith('<span data-page="02_top1_law">') and ">✓ <i>agrees<br>our ladders" in dot
     assert 'title="agrees: At k = 1, -log RBP falls' in dot
     # of one statement a kind agrees and another does not
-    ((statement, parts),) = findings.apart(judged)
+    ((statement, parts),) = findings.disagreements(judged)
     assert parts == "authors' counts: differs; our ladders: agrees"
-    assert statement == frame.index[0] and not findings.apart(decided(top1_line=YES))
+    assert statement == frame.index[0] and not findings.disagreements(decided(top1_line=YES))
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
     claims.claim("gpt2_lognormal", ratios, [NO, YES])
     shown[1]("09_appendix")
     collected = claims.collected("gpt2_lognormal", "09_appendix", ["all"])
-    kinds = [findings.kind(of) for of in (finding.words, collected.words, WORDS["gpt2_lognormal"])]
+    kinds = [findings.kind(of) for of in (finding, collected, WORDS["gpt2_lognormal"])]
     assert kinds == [findings.AUTHORS] * 2 + [findings.FIGURES]
     assert finding.title.startswith("A line")
 

@@ -16,7 +16,7 @@ from paper import book, front, tables_here
 from paper.examples import Example
 from paper.laws import fit
 from paper.show import describe, figures, style
-from paper.show.numbers import Values, number
+from paper.show.numbers import digits, high, known
 from tests import figureboxes
 from tests.commands import python
 from tests.planted import exact, straight
@@ -85,8 +85,8 @@ def laws(*losses):
 def test_a_figure_is_titled_by_what_was_found_and_gives_its_points(drawn, title):
     fig, ax = plt.subplots()
     for law in drawn:
-        figures.draw_fit(ax, law, label="=cmd", color="C0")
-    book.set_title(fig)
+        law.plot(ax, label="=cmd")
+    book.set_title(fig, book.fill("{{ words.shows_fits(laws) }}", {"laws": drawn}))
     assert fig.get_suptitle().startswith(title) and title in describe.describe(fig)
     frame = pd.read_csv(io.StringIO(describe.drawn_data(fig)))
     points = frame[frame["part"] == "points"]
@@ -97,10 +97,10 @@ def test_a_figure_is_titled_by_what_was_found_and_gives_its_points(drawn, title)
 
 def test_a_title_breaks_before_the_edge_of_its_figure():
     with plt.rc_context(style.RC):
-        fig, ax = plt.subplots()
+        fig, _ = plt.subplots()
         fig.suptitle("Worked examples")
-        figures.tell(ax, "runs", {"N": 100, "k": 1, "times": 1.67e7, "sources": 20})
-        book.set_title(fig)
+        run = {"N": 100, "k": 1, "times": 1.67e7, "sources": 20}
+        book.set_title(fig, book.fill("{{ words.shows_runs(of) }}", {"of": [run]}))
         assert figureboxes.faults(style.svg_of(fig)) == []
     plt.close(fig)
 
@@ -167,11 +167,8 @@ def test_a_figure_begun_in_one_cell_is_shown_only_when_it_is_done():
 
 def test_numbers_that_no_case_knows_are_left_out():
     kept = pd.Series([0.5, pd.NA, 1.5], dtype="Float64")  # as claims keep their rows
-    values = Values(kept)
-    assert (values.low, values.high, values.found) == (0.5, 1.5, 2)
-    assert Values(kept[1:2]).found == 0
-    assert number(values.high, 2) == "1.5"  # an end of theirs, in so many digits
-    assert number(Values([2e-5]).high, 2) == "2.0 × 10⁻⁵"
+    assert digits(kept) == "0.50 to 1.5" and known(kept[1:2]) == []
+    assert high([2e-5], 2) == "2.0 × 10⁻⁵"
 
 
 def test_the_readme_takes_the_figure_of_the_law(tmp_path, monkeypatch):
