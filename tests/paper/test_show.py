@@ -142,7 +142,7 @@ def test_a_page_says_precision_rows_and_what_was_not_scored():
     tables[0].record.update(rows)
     tables[1].record.update(rows | {"vocab_size": 12})
     words = book.fill("{{ words.scope(scope) }}", {"scope": tables_here.scope({"docs": tables})})
-    assert "Measured in float16.\n" in words and "Outputs of p differ in rows: each" in words
+    assert "Measured in float16.\n" in words and "Models of p have outputs of different" in words
     assert words.endswith(" 4.8% of the tokens are special ones of the tokenizer, and not scored.")
 
 
