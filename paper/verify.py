@@ -26,11 +26,11 @@ from rbplib.table import columns_digest, family_tables
 
 FILE = ("book", "reference.csv")
 COLUMNS = ["page", "case", "number", "value", "low", "high"]
-ROWS = ["page", "number", "book", "here", "outcome"]  # of a comparison
 TABLES, MADE, GOLDEN = "rank tables", "made with", "tests/golden"  # rows that are on no page
 TOLERANCE = {"rtol": 1e-5, "atol": 1e-9}  # of two numbers that are the same but for rounding
 EQUAL, CLOSE, DIFFERS = "equal", "equal but for rounding", "differs"
 ONLY_BOOK, ONLY_RUN = "only in the book", "only in this run"
+SIDES = {"left_only": ONLY_BOOK, "right_only": ONLY_RUN, "both": DIFFERS}  # as merged
 PLACE = ("family", "corpus", "k", "N", "left")  # what a case is known by
 NUMBERS = {  # that a case may have, by what holds their intervals
     "ci_known": "alpha change",
@@ -42,33 +42,34 @@ NUMBERS = {  # that a case may have, by what holds their intervals
 }
 
 
+# ---- the numbers of a run
+
+
 def page_rows(path, embedded):
     """Rows of an executed page: its parameters, its verdicts, and the cases behind them.
 
     embedded: names of families; a page that shows another's model too is another page.
     """
-    page = "/".join(path.parts[-2:]).removesuffix(".ipynb")
-    record = json.loads(path.read_text(encoding="utf-8"))["metadata"]["rbp"]
-    parameters = record["parameters"]
-    others = {label.split("/")[0] for label in record.get("tables", ())} - embedded
-    # a page run by hand has no list of tables
+    page = "/".join(path.with_suffix("").parts[-2:])
+    made = json.loads(path.read_text(encoding="utf-8"))["metadata"]["rbp"]
     records = page_records(path)
+    # a page run by hand has no list of tables
+    others = {label.split("/")[0] for label in made.get("tables", ())} - embedded
     others |= {RANKS} & {record.get("basis") for record in records.values()}
-    if others:
-        parameters = parameters | {"beside": sorted(others)}
+    parameters = made["parameters"] | ({"beside": sorted(others)} if others else {})
     rows = [(page, page, "parameters", json.dumps(parameters, sort_keys=True), "", "")]
+    # judged, or a number of a sentence
     for name, record in records.items():
-        if name.startswith(("claim", "rows")):  # judged, or a number of a sentence
-            if "verdict" in record:
-                verdict = f"{record['verdict']}, {record['cases that hold']}"
-                rows.append((page, f"{page} {name}", "verdict", verdict, "", ""))
-            for i, case in enumerate(record.get("rows", ()), 1):
-                # known by its claim where its place says too little
-                place = [case[part] for part in PLACE if case.get(part) is not None]
-                place = " ".join(f"{x:g}" if isinstance(x, float) else x for x in place)
-                if not {"family", "corpus"} <= case.keys():
-                    place = f"{page} {name} {place or i}"
-                rows += [(page, place, *key) for key in key_number(case)]
+        if "verdict" in record:
+            verdict = f"{record['verdict']}, {record['cases that hold']}"
+            rows.append((page, f"{page} {name}", "verdict", verdict, "", ""))
+        for i, case in enumerate(record.get("rows", ()), 1):
+            # known by its claim where its place says too little
+            place = [case[part] for part in PLACE if case.get(part) is not None]
+            place = " ".join(f"{x:g}" if isinstance(x, float) else x for x in place)
+            if not {"family", "corpus"} <= case.keys():
+                place = f"{page} {name} {place or i}"
+            rows += [(page, place, *key) for key in key_number(case)]
     return rows
 
 
@@ -80,37 +81,13 @@ def key_number(case):
         ends = case.get(around) or (None, None)
         rows += [(n, case[n], *ends) for n in numbers.split() if case.get(n) is not None]
     rows.sort(key=lambda row: row[2] is None)
-    if not rows:
-        return []
-    return [["" if x is None else str(x) for x in rows[0]]]
-
-
-def table_rows(embedded):
-    """Rows of the digests of the embedded families' rank tables: of their text, ranks, logprobs."""
-    parts = ("document", "position", "token"), ("greater", "ties"), ("logprob",)
-    for family in map(load_family, sorted(embedded)):
-        for corpus in default_corpora(family):
-            with suppress(InputError):  # none is here
-                for table in family_tables(family, corpus, partial=True, counts=False)[0]:
-                    digests = [columns_digest(table.columns, part)[:16] for part in parts]
-                    case = f"{family.name}/{table.record['model']}/{corpus}"
-                    yield TABLES, case, "text, ranks, logprob", " ".join(digests), "", ""
+    return [["" if x is None else str(x) for x in row] for row in rows[:1]]
 
 
 def embedded_names():
     """Names of the embedded families, and of what they name as their repeats: a set."""
     families = [family for family in known("family") if family.embedded]
-    return {f.name for f in families} | {f.repeats for f in families if f.repeats}
-
-
-def page_sentence(path):
-    """In words, how many of an executed page's numbers are the book's; empty where none is in it.
-    Raises InputError: the book's are not here."""
-    run = pd.DataFrame(page_rows(path, embedded_names()), columns=COLUMNS)
-    counts = compared(read_reference(), run)["outcome"].value_counts()
-    words = [f"{counts[kind]:,} {kind}" for kind in counts.index if kind != EQUAL]
-    equal = f"{counts.get(EQUAL, 0):,} of {counts.sum():,} numbers equal the book's"
-    return "; ".join([equal, *words]) if len(counts) else ""
+    return {name for family in families for name in (family.name, family.repeats) if name}
 
 
 def run_frame():
@@ -128,8 +105,21 @@ def run_frame():
         with suppress(PackageNotFoundError):  # numbers are compared without torch, too
             made[name] = version(name)
     rows += [(MADE, MADE, name, value, "", "") for name, value in made.items()]
-    frame = pd.DataFrame([*rows, *table_rows(embedded)], columns=COLUMNS)
-    return frame.drop_duplicates(["case", "number"])  # one case stands on several pages
+    # digests of the embedded families' rank tables: of their text, ranks, logprobs
+    parts = ("document", "position", "token"), ("greater", "ties"), ("logprob",)
+    for family in map(load_family, sorted(embedded)):
+        for corpus in default_corpora(family):
+            with suppress(InputError):  # none is here
+                for table in family_tables(family, corpus, partial=True, counts=False)[0]:
+                    digests = [columns_digest(table.columns, part)[:16] for part in parts]
+                    case = f"{family.name}/{table.record['model']}/{corpus}"
+                    number = "text, ranks, logprob"
+                    rows.append((TABLES, case, number, " ".join(digests), "", ""))
+    # one case stands on several pages
+    return pd.DataFrame(rows, columns=COLUMNS).drop_duplicates(["case", "number"])
+
+
+# ---- beside the book's
 
 
 def read_reference(path=None):
@@ -152,10 +142,10 @@ def compared(book, run):
     Of the book, the pages that were run here with the same parameters and beside the same models;
     its golden numbers are no page's.
     """
-    both = book.merge(run, on=["case", "number"], how="outer", suffixes=("", " here"))
+    both = book.merge(run, "outer", ["case", "number"], suffixes=("", " here"), indicator="outcome")
     both["page"] = both["page"].fillna(both["page here"])
-    asked = both[(both["number"] == "parameters") & (both["value"] != both["value here"])]
-    both = both[both["page"].isin(run["page"]) & ~both["page"].isin(asked["case"])]
+    others = both[(both["number"] == "parameters") & (both["value"] != both["value here"])]
+    both = both[both["page"].isin(run["page"]) & ~both["page"].isin(others["case"])]
     # words are equal or not; numbers and the ends of their intervals may be a rounding apart
     equal, close = True, True
     for name in COLUMNS[3:]:
@@ -163,12 +153,10 @@ def compared(book, run):
         equal &= sides[0] == sides[1]
         numbers = [pd.to_numeric(side, errors="coerce") for side in sides]
         close &= np.isclose(*numbers, equal_nan=name != "value", **TOLERANCE)
-    kinds = {ONLY_RUN: both["value"].isna(), ONLY_BOOK: both["value here"].isna()}
-    kinds |= {EQUAL: equal, CLOSE: close}
-    both["number"] += " of " + both["case"]
-    both["outcome"] = np.select(list(kinds.values()), list(kinds), DIFFERS)
-    rows = both.rename(columns={"value": "book", "value here": "here"})[ROWS]
-    return rows.fillna("–").reset_index(drop=True)
+    outcome = both["outcome"].astype(str).map(SIDES).mask(close, CLOSE).mask(equal, EQUAL)
+    both = both.assign(outcome=outcome, number=both["number"] + " of " + both["case"])
+    rows = both.rename(columns={"value": "book", "value here": "here"})
+    return rows[["page", "number", "book", "here", "outcome"]].fillna("–").reset_index(drop=True)
 
 
 def failures(rows):
@@ -176,46 +164,49 @@ def failures(rows):
     return rows[rows["outcome"].isin([DIFFERS, ONLY_BOOK]) & ~rows["page"].isin([TABLES, MADE])]
 
 
+def page_sentence(path):
+    """In words, how many of an executed page's numbers are the book's; empty where none is in it.
+    Raises InputError: the book's are not here."""
+    run = pd.DataFrame(page_rows(path, embedded_names()), columns=COLUMNS)
+    counts = compared(read_reference(), run)["outcome"].value_counts()
+    words = [f"{counts[kind]:,} {kind}" for kind in counts.index if kind != EQUAL]
+    equal = f"{counts.get(EQUAL, 0):,} of {counts.sum():,} numbers equal the book's"
+    return "; ".join([equal, *words]) if len(counts) else ""
+
+
+# ---- counts that come with the book, beside models measured here
+
+
 def measure_counted(number):
     """Measure models that are here as counts, and hold each of their tables against its counts:
-    exit code 1 where one count differs, or a sum by more than rounding.
+    exit code 1 where one differs; those of a document are too few to differ by rounding.
 
     number: of models, drawn at random, or "all". Raises InputError: it is neither.
     """
-    # which models
     parts = []
     for name, corpora in repeated().items():
         parts += [(name, model.name, corpora) for model in load_family(name).models]
     if number != "all" and not (number.isdecimal() and 0 < int(number) <= len(parts)):
         raise InputError(f"--measure cannot be {number!r}: give 1 to {len(parts)}, or all.")
-    drawn = np.random.default_rng().permutation(len(parts))
-    equal = []
-    for i in drawn if number == "all" else drawn[: int(number)]:
+    wanted, equal = len(parts) if number == "all" else int(number), []
+    for i in np.random.default_rng().permutation(len(parts))[:wanted]:
         name, model, corpora = parts[i]
-        kept = read_counts(counts_path(load_family(name)))
+        counts = read_counts(counts_path(load_family(name)))
         # anew, whatever lies here
         with TemporaryDirectory() as results:
             ladders = measured(name, corpora, models=[model], results=results, counts=False)
         for (table,) in ladders.values():
-            differing = unequal(table, kept.get(known_by(table.record)))
-            print("/".join(known_by(table.record)[:3]), ", ".join(differing) or EQUAL, flush=True)
+            key, differing = known_by(table.record), []
+            kept = counts[key].columns
+            ks = [int(name[6:]) for name in kept if name.startswith("ranks_")]
+            for name, values in counts_of(table, ks).columns.items():
+                shapes = {np.shape(kept.get(name)), values.shape}
+                if len(shapes) > 1 or not np.allclose(values, kept[name], **TOLERANCE):
+                    differing.append(name)
+            print("/".join(key[:3]), ", ".join(differing) or EQUAL, flush=True)
             equal.append(not differing)
     print(f"{len(equal)} tables measured, {sum(equal)} with equal counts")
     return int(not all(equal))
-
-
-def unequal(table, counts):
-    """Names of the counts of a rank table that are others than those kept."""
-    if counts is None:
-        return ["not counted"]
-    ks = [int(name[6:]) for name in counts.columns if name.startswith("ranks_")]
-    differing = []
-    for name, values in counts_of(table, ks).columns.items():
-        kept = counts.columns.get(name)
-        how = TOLERANCE if values.dtype == float else {"rtol": 0, "atol": 0}
-        if np.shape(kept) != values.shape or not np.allclose(values, kept, **how):
-            differing.append(name)
-    return differing
 
 
 def main(arguments=None):
@@ -226,32 +217,29 @@ def main(arguments=None):
     parser.add_argument("path", nargs="?", help="another run's numbers (default: the book's own)")
     parser.add_argument("--write", action="store_true", help="keep this run's as the book's own")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
-    about = "measure so many models that are here as counts, drawn at random, or all of them"
-    parser.add_argument(
-        "--measure", nargs="?", const="1", metavar="N", help=f"{about} (default: 1)"
-    )
-    asked = parser.parse_args(arguments)
+    about = "measure so many models that are here as counts, drawn at random, or all (default: 1)"
+    parser.add_argument("--measure", nargs="?", const="1", metavar="N", help=about)
+    options = parser.parse_args(arguments)
     try:
-        if asked.measure:
-            return measure_counted(asked.measure)
-        run, book = run_frame(), read_reference(asked.path)
+        if options.measure:
+            return measure_counted(options.measure)
+        run, book = run_frame(), read_reference(options.path)
     except InputError as error:
         print(f"rbp: {error}", file=sys.stderr)
         return 2
-    if asked.write:
+    if options.write:
         path = root().joinpath(*FILE)
         pd.concat([run, book[book["page"] == GOLDEN]]).to_csv(path, index=False)
         print(f"{path}: {len(run):,} numbers of {run['page'].nunique()} pages")
         return 0
-    # what does not agree, one by one for programs or in lines
+    # what does not agree, one by one for programs or in lines, and how many do
     rows = compared(book, run)
     bad = failures(rows)
-    if asked.json:
+    if options.json:
         print(rows.to_json(orient="records", indent=1))
         return int(not bad.empty)
     for row in bad.itertuples():
         print(f"{row.page}: {row.number} {row.outcome}: {row.book} in the book, {row.here} here")
-    # how many do
     counts = rows["outcome"].value_counts()
     print(f"{len(rows):,} numbers: " + ", ".join(f"{n:,} {kind}" for kind, n in counts.items()))
     others = {*run["page"]} & {*book["page"]} - {*rows["page"]}

@@ -77,6 +77,8 @@ def known(values):
 
 def digits(value, how=2, around=()):
     """A number, or of many the smallest to the largest, each with its interval of `around`."""
+    if isinstance(value, Values):
+        return value.between(str(how))
     value = [*value] if isinstance(value, Iterator) else value
     if not np.ndim(value):
         if how == "%":

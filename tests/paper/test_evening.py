@@ -67,9 +67,9 @@ def test_an_evening(hub, tmp_path, capsys, monkeypatch):
     assert "rbp: toy/m1: model 'a/m1'" in capsys.readouterr().err and not hub.asked("safetensors")
     hub.gated.clear()
     assert run("--plan", "--family", "toy,toy") == 0 and not hub.asked("safetensors")
-    plan = json.loads((hub.place / "results/paper/plan.json").read_text())
+    plan = json.loads((hub.place / "results/paper/plan.json").read_text())["toy"]
     assert [row["tables_to_measure"] for row in plan["models"]] == [1, 1, 1]
-    assert plan["total"]["weights_bytes"] > 0 and plan["total"]["minutes_at_least"] >= 0
+    assert plan["total"]["download_bytes"] > 0
     commits = json.loads((hub.place / "results/paper.lock").read_text())
     assert commits["a/m0@main"] == hub.repos["models", "a/m0"]["main"].sha
 
