@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from paper.gpt2 import VOCABULARY as VOCABULARY
 from paper.show.claims import AGREES, DIFFERS, NAME, OPEN, RANKS, all_claims, collected
 from paper.show.claims import keep_numbers as keep_numbers
 from paper.show.prose import MARKS, table

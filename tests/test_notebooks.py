@@ -13,8 +13,13 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from paper import book
 from tests.commands import ROOT
+from tests.test_form import names_in
 from workflow import pages
 
+OUTSIDE = ("numpy", "pandas", "matplotlib", "scipy", "statsmodels")
+OUTSIDE += ("dataclasses", "itertools", "json")
+IMPORTED = {"rbplib", "torch", "training.live.train_ladder"}
+PENDING = {"14_text_and_compute", "real_model"}  # still to be written; nothing may be added
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
@@ -84,6 +89,18 @@ class TestSource:
             assert re.match(r"(#|$|seed: int = \d+$|\w+: \w+(\[.*\])? = .*  # )", line), line
         if path.stem in pages.notebooks() and not pages.is_once(path.stem):
             assert {"family", "corpora", "seed"} <= set(pages.defaults(path.stem))
+
+    def test_a_page_imports_the_library_as_a_whole_and_few_modules_of_paper(self, path):
+        """`import rbplib as rbp`, `paper.book`, three modules more; some pages show the library's
+        own parts, or train."""
+        code = "\n".join(cell.source for cell in python_of(path))
+        modules = set()
+        for name in names_in(re.sub(r"^[%!].*$", "", code, flags=re.M)):
+            allowed = name in IMPORTED or name.startswith(("paper.", *OUTSIDE))
+            assert allowed or path.stem in PENDING, name
+            modules |= {name} if name.startswith("paper.") else set()
+        most = 4 + (path.stem == "17_findings")  # which collects all kinds of evidence
+        assert path.stem in PENDING or len(modules) <= most, modules
 
     def test_cells_call_and_modules_compute(self, path):
         for cell in python_of(path):
