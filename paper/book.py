@@ -28,7 +28,6 @@ from paper.show.claims import keep as keep
 from paper.show.claims import lows_and_highs as lows_and_highs
 from paper.show.claims import near_one as near_one
 from paper.show.figures import panels as panels
-from paper.show.numbers import Values as Values
 from paper.show.numbers import digits as digits
 from paper.show.numbers import short as short
 from paper.show.plain import corpus_title, shown
@@ -157,8 +156,6 @@ def show(figure, shows="", facts=(), of=None, fold=None):
     from IPython.display import display
     from matplotlib import pyplot as plt
 
-    if not shows and hasattr(figure, "shows"):  # of `figures.tell`, until page 14 is written anew
-        shows, facts = figure.shows.popitem()
     if shows:
         set_title(figure, fill(f"{{{{ words.shows_{shows}(of) }}}}", {"of": [*facts]}))
     # named in the figure, in its last panel, or by one legend below it

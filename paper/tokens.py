@@ -13,7 +13,6 @@ import pandas as pd
 
 from paper import published
 from paper.evidence import FORECAST, forecast_rows
-from paper.forecasts import tried
 from rbplib.families import InputError, load_family
 from rbplib.forecasting import beside
 from rbplib.joint import FLOOR, SUM, Form, fit_form, joint_forecast, reason
@@ -276,7 +275,7 @@ def held_out_forecasts(loss, **about):
 def ahead_rows(ahead):
     """The one row of forecasts for claims, with what lies beyond both sizes and tokens counted
     apart."""
-    rows = forecast_rows(tried(ahead), FORECAST)
+    rows = forecast_rows(ahead, FORECAST)
     if not len(rows):
         return rows
     both = ahead[ahead["left"] == BOTH]

@@ -19,7 +19,7 @@ from workflow import pages
 OUTSIDE = ("numpy", "pandas", "matplotlib", "scipy", "statsmodels")
 OUTSIDE += ("dataclasses", "itertools", "json")
 IMPORTED = {"rbplib", "torch", "training.live.train_ladder"}
-PENDING = {"14_text_and_compute", "real_model"}  # still to be written; nothing may be added
+PENDING = {"real_model"}  # still to be written; nothing may be added
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 

@@ -65,12 +65,6 @@ def mark(i):
     }
 
 
-def tell(ax, kind, *facts):
-    """Note what is drawn: `book.show` titles the figure by the macro shows_KIND of words.md."""
-    shows = vars(ax.figure).setdefault("shows", {})
-    shows.setdefault(kind, []).extend(facts)
-
-
 def label_ends(ax):
     """Write the names of lines and points where they end, in place of a legend.
 
@@ -144,7 +138,6 @@ def draw_fit(ax, law, ends=None, label=None, hollow=False, shift=0.0, **style):
     sources, and behind them pale bars over sources and trainings, each where it is known.
     shift: of the points, decades right.
     """
-    tell(ax, "fits", law)
     x = law.S * 10**shift
     look = {"color": style.get("color", "C0")}
     if ends is None and law.training_band is not None:
@@ -162,20 +155,6 @@ def draw_fit(ax, law, ends=None, label=None, hollow=False, shift=0.0, **style):
     look["linestyle"] = style.get("linestyle", "-")
     draw_line(ax, law, **look)
     return law_axes(ax)
-
-
-def draw_intervals(ax, labels, values, intervals, names):
-    """One row per label: the value and intervals (n, 2) beside each other, each with a name."""
-    rows = row_axis(ax, labels)
-    last = len(names) - 1
-    for i, name in enumerate(names):
-        height = rows - 0.16 * (i - last / 2)
-        low, high = np.transpose(intervals[i])
-        # not told by colour alone
-        look = {"color": f"C{i}", "linewidth": 3.4 - 2.2 * i / max(1, last)}
-        ax.hlines(height, low, high, label=name, **look)
-    ax.plot(values, rows, "o", color="black", markersize=4)
-    return ax
 
 
 def draw_coverage(ax, frame, nominal=0.95):

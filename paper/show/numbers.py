@@ -77,8 +77,6 @@ def known(values):
 
 def digits(value, how=2, around=()):
     """A number, or of many the smallest to the largest, each with its interval of `around`."""
-    if isinstance(value, Values):
-        return value.between(str(how))
     value = [*value] if isinstance(value, Iterator) else value
     if not np.ndim(value):
         if how == "%":
@@ -149,72 +147,3 @@ def sides(laws, parameter):
     ends = pd.DataFrame([law.sides(parameter) for law in laws])
     signs = ends.map(lambda pair: np.sign(pair).sum()).dropna(axis=1, how="all")
     return [(name, sum(of == 2), sum(of == -2), of.count()) for name, of in signs.items()]
-
-
-# ---- until page 14 is written anew
-
-
-class Shown(float):
-    """A number that a sentence shows in so many digits, {x} or {x:2}, in percent, {x:%},
-    or as p."""
-
-    def __format__(self, how):
-        if math.isnan(self):
-            return "no value"
-        if how == "%":
-            return f"{number(100 * float(self), 2)}%"
-        return p_value(float(self)) if how == "p" else number(float(self), int(how or 3))
-
-
-class Values:
-    """What a sentence can say of one number, name or interval of the cases: {name}, {name.low}, ...
-
-    told: how many numbers are known; others: how many of them are not 0. names,
-    counts: of words. narrowest: of intervals. around: the interval of each number, which then
-    stands beside the ends of the range.
-    """
-
-    def __init__(self, values, around=()):
-        import pandas as pd
-
-        single = [x for x in values if np.ndim(x) == 0 and not pd.isna(x)]
-        # numbers
-        numbers = [x for x in single if not isinstance(x, str) and np.isfinite(x)]
-        ends = np.quantile(np.array(numbers or [np.nan], float), [0, 0.5, 1])
-        self.low, self.middle, self.high = map(Shown, ends)
-        self.found = len(numbers)
-        self.told = share(self.found, len(values))
-        self.others = share(sum(x != 0 for x in numbers), self.found)
-        self.around = dict(zip(values, around, strict=False))
-        # words
-        words = Counter(x for x in single if isinstance(x, str))
-        self.names, order = ", ".join(sorted(words)), [*EXPLAINED, *sorted(words)]
-        known = [f"{word} in {words[word]}" for word in sorted(words, key=order.index)]
-        self.counts = f"{', '.join(known)} of {len(values)}"
-        # intervals
-        intervals = [x for x in values if np.ndim(x) and np.isfinite(x).all()]
-        self.narrowest = interval(min(intervals, key=np.ptp, default=(np.nan, np.nan)))
-
-    @property
-    def range(self):
-        return self.between("")
-
-    @property
-    def percent(self):
-        return self.between("%")
-
-    def between(self, how):
-        """Both ends; one number where there is one alone."""
-        if not self.found:
-            return "no value"
-        low, high = (self.end(end, how) for end in (self.low, self.high))
-        return low if low == high else f"{low} to {high}"
-
-    def end(self, value, how):
-        """One end, with its interval where it has one."""
-        text = format(value, how)
-        return f"{text} {interval(self.around[value])}" if value in self.around else text
-
-    def __format__(self, how):
-        between = self.between(how)
-        return f"{between} (median {self.middle:{how}})" if " to " in between else between

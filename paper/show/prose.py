@@ -53,8 +53,6 @@ def in_words(value):
     """How a sentence shows a value: three digits, an interval, the range of many, text as it is."""
     if isinstance(value, str):
         return value.strip()  # of a macro
-    if isinstance(value, numbers.Values):
-        return value.range
     if isinstance(value, tuple) and len(value) == 2:
         return interval(value)
     return numbers.digits(value, 3)
