@@ -81,7 +81,7 @@ def key_number(case):
         ends = case.get(around) or (None, None)
         rows += [(n, case[n], *ends) for n in numbers.split() if case.get(n) is not None]
     rows.sort(key=lambda row: row[2] is None)
-    return [["" if x is None else str(x) for x in row] for row in rows[:1]]
+    return [["" if x is None else str(x) for x in rows[0]]] if rows else []
 
 
 def embedded_names():
