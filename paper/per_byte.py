@@ -3,10 +3,42 @@ on the same bytes of the same documents."""
 
 import numpy as np
 
-from rbplib.families import InputError, load_family
-from rbplib.losses import Loss, measured_on
+from rbplib.families import InputError, load_corpus, load_family
+from rbplib.losses import Loss, check_models, measured_on
 from rbplib.models import load_tokenizer, model_folder
+from rbplib.table import by_size, family_tables
+from rbplib.texts import load_documents
 from rbplib.windows import encode
+
+
+def compared(ladders, real, families=(), corpora=()):
+    """The largest model of a family beside ladders, on the same bytes.
+
+    Args:
+        ladders: {(family, corpus): Ladder}. real: name or path of the family.
+        families, corpora: as given for the ladders, names or paths.
+    Returns:
+        (record of the model's table, {} where it is not here; {place: Loss of `byte_loss`};
+        {place: why there is none}).
+    """
+    paths = {load_family(family).name: family for family in families}
+    names = corpora or dict.fromkeys(corpus for _, corpus in ladders)
+    texts = {load_corpus(name).name: name for name in names}
+    record, losses, refused = {}, {}, {}
+    for (family, corpus), ladder in ladders.items():
+        try:
+            other = by_size(family_tables(real, texts[corpus])[0])[-1]
+        except InputError:  # not here, or not measured on this text
+            continue
+        record = other.record
+        try:
+            pair = tokenizer_of(paths.get(family, family), ladder[-1]), tokenizer_of(real, other)
+            loss = byte_loss(ladder, other, load_documents(texts[corpus]).texts, pair)
+            check_models(loss.split()[0])
+            losses[family, corpus] = loss
+        except InputError as error:
+            refused[family, corpus] = str(error)
+    return record, losses, refused
 
 
 def tokenizer_of(family, table):
