@@ -53,7 +53,6 @@ def test_losses_of_counts_are_those_of_the_rank_tables(counted, corpus):
         pairs.append([loss(tables) for tables in (ours, theirs)])
     for own, other in pairs:
         assert own.models == other.models and np.array_equal(own.sums, other.sums), own.name
-        assert np.array_equal(own.totals, other.totals)
         assert np.array_equal(own.by_source[1], other.by_source[1])
 
 
@@ -101,18 +100,10 @@ def test_measured_tables_go_before_counts_and_other_text_is_measured(counted, mo
     kinds = [hasattr(one, "mend") for one in measured("synthetic", ["code"])["code"]]
     assert kinds == [True, True, False, True, True]
     path.unlink()
-    # another text of that name, and another precision
-    file = root / "corpora/code.yml"
+    # counts of another engine
     monkeypatch.setattr("rbplib.table.ENGINE", 99)
     with pytest.raises(InputError, match="another engine .* `rbp measure --family synthetic"):
         measured("synthetic", ["code"])
-    monkeypatch.undo()
-    monkeypatch.setenv("RBP_ROOT", str(root))
-    before = file.read_text()
-    file.write_text(before.replace("digest: code", "digest: other"))
-    with pytest.raises(InputError, match="another corpus_digest .* measure its ranks by"):
-        measured("synthetic", ["code"])
-    file.write_text(before)
 
 
 def test_damage_anywhere_is_found(counted, tmp_path):
@@ -147,7 +138,6 @@ def test_one_unequal_count_fails_verify(counted, monkeypatch, capsys):
     path = counts_path(load_family("synthetic"))
     kept = list(read_counts(path).values())
     assert verify.main(["--measure", "all"]) == 0
-    assert "10 tables measured, 10 with equal counts" in capsys.readouterr().out
     kept[3].columns["ranks_20"][7] += 1
     write_counts(path, kept)
     assert verify.main(["--measure", "all"]) == 1

@@ -57,7 +57,7 @@ def test_head_foundequal_brute_force_on_exact_products(rows, size, width, biased
 
 
 @pytest.mark.parametrize("width", [48, 128])
-@pytest.mark.parametrize("size", [1, 3, 17, BLOCK, BLOCK + 65, 3000, 5 * BLOCK, 5 * BLOCK + 1])
+@pytest.mark.parametrize("size", [1, 17, BLOCK + 65, 5 * BLOCK, 5 * BLOCK + 1])
 def test_results_do_not_depend_on_the_batch(size, width):
     """Of few candidates many own scores come out otherwise ahead of their block, and are counted
     again; some were once in one batch and not in another."""
@@ -82,16 +82,14 @@ def test_a_row_whose_own_score_is_another_in_its_block_is_counted_again():
     assert_brute(head_ranks(hidden, Shifted(weight), targets), hidden @ weight.T, targets)
 
 
-@pytest.mark.parametrize("marked", [[], [3], [70], [3999], [3, 70], [70, 3999], [3, 70, 3999]])
+@pytest.mark.parametrize("marked", [[3], [70], [3999], [3, 70, 3999]])
 def test_scores_that_overflow_or_are_infinite(marked):
     hidden, weight, targets = planted(size=4000)
     bias = torch.zeros(4000)
     bias[marked] = torch.tensor([{3: INF, 70: 200.0, 3999: -INF}[i] for i in marked])
     targets[:4] = torch.tensor([3, 70, 3999, 5])
     head = linear(weight, bias)
-    found = head_ranks(hidden, head, targets)
-    assert_brute(found, head(hidden), targets)
-    assert torch.equal(found.greater, token_ranks(head(hidden), targets).greater)
+    assert_brute(head_ranks(hidden, head, targets), head(hidden), targets)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
@@ -123,11 +121,9 @@ def test_arrays_and_lists_are_ranked_in_their_own_precision():
     scores[:, 1] = scores[:, 0] + 1e-12  # equal in float32
     scores.flags.writeable = False
     targets = np.arange(20) % 3
-    whole = (scores * 9).astype(int)
-    for logits, ids in [(scores, targets), (scores.tolist(), targets.tolist()), (whole, targets)]:
-        assert_brute(
-            token_ranks(logits, ids), torch.tensor(np.asarray(logits, float)), torch.tensor(targets)
-        )
+    for logits in scores, scores.tolist(), (scores * 9).astype(int):
+        exact = torch.tensor(np.asarray(logits, float))
+        assert_brute(token_ranks(logits, targets), exact, torch.tensor(targets))
 
 
 def test_shapes_gradients_and_heads_of_any_kind():
@@ -135,10 +131,9 @@ def test_shapes_gradients_and_heads_of_any_kind():
     assert found.rank.tolist() == [[7] * 3] * 2 and found.logprob.shape == (2, 3)
     hidden, weight, targets = planted(rows=150, size=700)
     weight.requires_grad_()
-    capped = head_ranks(hidden, lambda rows: torch.tanh(rows @ weight.T) * 30, targets)
-    assert_brute(capped, torch.tanh(hidden @ weight.T) * 30, targets)
     kept = hidden.clone()
-    head_ranks(hidden, lambda rows: rows.mul_(2) @ weight.T, targets)
+    doubled = head_ranks(hidden, lambda rows: rows.mul_(2) @ weight.T, targets)
+    assert_brute(doubled, 2 * kept @ weight.T, targets)
     assert torch.equal(hidden, kept), "a head that overwrites its argument overwrote the caller's"
     plain = head_ranks(hidden, weight, targets)
     assert not plain.logprob.requires_grad
@@ -197,15 +192,13 @@ def test_windows_that_cannot_be_scored_are_refused():
         sequence_ranks(model.train(), ids)
 
 
-@pytest.mark.parametrize("threads", [2, 5])
-def test_results_do_not_depend_on_the_threads(threads):
+def test_results_do_not_depend_on_the_threads():
     hidden, weight, targets = planted(3000, 1500)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
         alone = head_ranks(hidden, weight, targets)
-        torch.set_num_threads(threads)
-        assert same(head_ranks(hidden, weight, targets), alone)
-        assert torch.get_num_threads() == threads
+        torch.set_num_threads(5)
+        assert same(head_ranks(hidden, weight, targets), alone) and torch.get_num_threads() == 5
     finally:
         torch.set_num_threads(before)

@@ -42,8 +42,6 @@ def test_float32_is_the_reference_and_coarser_precision_moves_more(root):
     moved = precision.tie_frame(ranks).groupby("precision")["ranks changed (%)"].mean()
     assert moved["float32"] == 0 < moved["fp16 throughout"] < moved["bf16 throughout"]
     losses = precision.precision_losses(ranks, [10])
-    shifts = precision.shift_frame(losses, 10).set_index("precision")["change"]
-    assert (shifts["float32"] == 0).all() and (shifts["bf16 throughout"] != 0).any()
     alphas = precision.precision_frame(losses, [10], n_bootstrap=100)
     exact = alphas[alphas["precision"] == "float32"].set_index("definition")["alpha"]
     change = alphas["alpha"] - alphas["definition"].map(exact)
