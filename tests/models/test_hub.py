@@ -97,15 +97,6 @@ def test_only_what_is_needed_is_fetched(hub, small, tmp_path):
     assert not cached(tmp_path) & {"pytorch_model.bin", "model.onnx", "README.md", "code.py"}
 
 
-def test_an_adapter_of_the_hub_is_refused_with_or_without_peft(hub, small, tmp_path):
-    shutil.copytree(small, tmp_path / "m")
-    (tmp_path / "m/adapter_config.json").write_text('{"peft_type": "LORA"}')
-    hub.add("models", ID, tmp_path / "m")
-    for weights in (False, True):
-        with pytest.raises(InputError, match="adapter beside its weights"):
-            model_folder(hub_model(ID), weights)
-
-
 def test_a_named_revision_and_pickled_tensors(hub, small, tmp_path):
     shutil.copytree(small, tmp_path / "m")
     model = load_model(hub_model(small)).model

@@ -92,19 +92,14 @@ def test_scores_that_overflow_or_are_infinite(marked):
     assert_brute(head_ranks(hidden, head, targets), head(hidden), targets)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_storage_dtypes_are_compared_in_float32_unless_asked(dtype):
+def test_weights_in_half_precision_are_compared_in_float32_unless_asked():
     hidden, weight, targets = planted(rows=70, size=3000)
-    hidden, weight = hidden.to(dtype), weight.to(dtype)
+    hidden, weight = hidden.bfloat16(), weight.bfloat16()
     found = head_ranks(hidden, weight, targets)
     assert same(found, head_ranks(hidden.float(), weight.float(), targets))
+    # the coarse grid of scores has many ties, whatever the order of summation
     stored = head_ranks(hidden, weight, targets, dtype=None)
-    naive = token_ranks(hidden @ weight.T, targets)
-    if dtype == torch.float64:
-        assert torch.equal(stored.rank, naive.rank)
-    else:  # the same coarse grid of scores, so many ties, whatever the order of summation
-        assert stored.ties.sum() > found.ties.sum() + 20
-        assert (stored.greater - naive.greater).abs().float().mean() < 2
+    assert stored.ties.sum() > found.ties.sum() + 20
 
 
 def test_a_float16_product_on_a_processor_is_rounded_once():

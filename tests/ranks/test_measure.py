@@ -393,17 +393,6 @@ def test_rows_of_a_long_table_are_gone_on_from_batch_by_batch(root, monkeypatch)
     assert stops > 2 and table.path.read_bytes() == whole and len(passes) == total + stops
 
 
-def test_damaged_rows_of_a_long_table_are_measured_anew(root):
-    """They once stopped the table for good, whatever was asked."""
-    (table,) = measure()["lines"]
-    whole, part = table.path.read_bytes(), table.path.with_name(".lines.parquet.part")
-    for data in (whole, whole[:9], whole[:200] + bytes([whole[200] ^ 1]) + whole[201:]):
-        table.path.unlink()
-        part.write_bytes(data)
-        measure()
-        assert table.path.read_bytes() == whole and not part.exists()
-
-
 def test_a_killed_owners_lock_is_free_and_what_it_left_goes(root):
     folder = root / "results/ranks/toy/m0"
     (folder / ".a folder.tmp").mkdir(parents=True)

@@ -37,17 +37,6 @@ def test_tables_are_those_of_naive_logits(root, condition):
     assert naive.ties.tolist() == table.ties[start].tolist()
 
 
-def test_float32_is_the_reference_and_coarser_precision_moves_more(root):
-    ranks = tables("float32", "fp16 throughout", "bf16 throughout")
-    moved = precision.tie_frame(ranks).groupby("precision")["ranks changed (%)"].mean()
-    assert moved["float32"] == 0 < moved["fp16 throughout"] < moved["bf16 throughout"]
-    losses = precision.precision_losses(ranks, [10])
-    alphas = precision.precision_frame(losses, [10], n_bootstrap=100)
-    exact = alphas[alphas["precision"] == "float32"].set_index("definition")["alpha"]
-    change = alphas["alpha"] - alphas["definition"].map(exact)
-    assert len(alphas) == 9 and alphas["change of alpha"].tolist() == change.tolist()
-
-
 def test_a_sample_of_the_first_documents_knows_their_sources(root, monkeypatch):
     """Those of the whole corpus once stood in the record of its first hundred documents, and no fit
     was possible."""

@@ -4,7 +4,6 @@ decides its use."""
 import numpy as np
 import pytest
 
-import rbplib
 from rbplib import InputError
 from rbplib.runs import lagged
 from rbplib.table import (
@@ -142,18 +141,3 @@ def test_rows_that_no_measurement_gives_are_not_written(tmp_path, rule):
 def test_a_table_of_something_else_is_refused_and_named(path, name):
     with pytest.raises(InputError, match=f"another {name}"):
         read_table(path, RECORD | {name: "else"})
-
-
-def test_ranks_at_hand_are_a_table_of_which_losses_are_made():
-    """Three models' logits of some documents, without a family, a corpus or a file."""
-    rng, tables, shares = np.random.default_rng(3), [], []
-    targets = rng.integers(0, V, (7, 30))
-    for i, S in enumerate((1e6, 1e7, 1e8)):
-        logits = rng.normal(size=(7, 30, V))
-        np.put_along_axis(logits, targets[..., None], 1.8 + 0.3 * i, 2)
-        ranks = rbplib.token_ranks(logits, targets)
-        tables.append(rbplib.plain_table(ranks, S, V, model=f"m{i}", units=list("aabbccd")))
-        shares.append(np.mean(ranks.rank.numpy() <= 2))
-    law = rbplib.fit(rbplib.rbp_loss(tables, 2))
-    assert np.exp(-law.loss.values) == pytest.approx(shares) and law.loss.n_sources == 4
-    assert law.alpha == pytest.approx(-np.polyfit(np.log(law.S), np.log(-np.log(shares)), 1)[0])

@@ -2,21 +2,15 @@
 what goes wrong."""
 
 import json
-import os
 from pathlib import Path
 
 import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
-from commands import ROOT, python
+from commands import python
 from hubserver import HubServer
 
-DATA = Path(os.environ.get("RBP_SHARED") or ROOT.parent / "shared") / "hub" / "datasets"
-PAPERS = (
-    {"humaneval": 164, "hotpotqa": 1000, "wikipedia": 60} if DATA.is_dir() else {}
-)  # documents of the data here
 TEXTS = [f"row {i} " + "é<b> " * (i * 37 % 40) for i in range(90)]
 ROWS = [{"text": text, "meta": {"set": "AB"[i % 2]}, "by": i // 10} for i, text in enumerate(TEXTS)]
 SHUFFLED = datasets.Dataset.from_list(ROWS).shuffle(seed=42)["text"]
@@ -89,17 +83,11 @@ class Hub(HubServer):
         for name in ("set", "again", "shut"):
             self.sha = self.add("datasets", f"owner/{name}", place / "set")
         self.gated["owner/shut"] = 403
-        for name in PAPERS:
-            repo_id = yaml.safe_load((ROOT / f"corpora/{name}.yml").read_text())["id"]
-            self.add("datasets", repo_id, DATA / repo_id)
 
     def ask(self, entries):
         """{name: (texts, units, source) or a sentence} of corpora."""
         paths = {}
         for name, entry in entries.items():
-            paths[name] = name
-            if name in PAPERS:
-                continue
             paths[name] = str(self.place / f"{name.replace(' ', '-')}.yml")
             Path(paths[name]).write_text(
                 json.dumps({"source": "hub", "id": "owner/set", "config": "en", **entry})
@@ -119,10 +107,7 @@ SAMPLE = {"sample": {"documents": 40}, "grouped": {"group": "{meta.set}{by}"}}
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
     with Hub(tmp_path_factory.mktemp("hub")) as server:
-        server.papers = {n: yaml.safe_load((ROOT / f"corpora/{n}.yml").read_text()) for n in PAPERS}
-        server.answers = server.ask(
-            {n: entry for n, (entry, _) in GOOD.items()} | BAD | SAMPLE | server.papers
-        )
+        server.answers = server.ask({n: entry for n, (entry, _) in GOOD.items()} | BAD | SAMPLE)
         yield server
 
 
@@ -162,11 +147,3 @@ def test_a_sample_is_kept_and_a_damaged_one_is_named(hub):
     assert hub.ask({"sample": SAMPLE["sample"]})["sample"][0] == SHUFFLED[:40] and not hub.log
     kept.write_text(kept.read_text().replace('"units": []', '"units": ["x"]'))
     assert f"{kept} is damaged" in hub.ask({"sample": SAMPLE["sample"]})["sample"]
-
-
-@pytest.mark.parametrize("name", PAPERS)
-def test_the_papers_corpora(hub, tmp_path, name):
-    texts, entry = hub.answers[name][0], hub.papers[name]
-    (path,) = (DATA / entry["id"]).rglob("*.parquet")
-    row = datasets.Dataset.from_parquet(str(path), cache_dir=str(tmp_path)).shuffle(seed=42)[0]
-    assert len(texts) == PAPERS[name] and texts[0] == entry["template"].format(**row)

@@ -12,14 +12,6 @@ from rbplib.windows import encode
 PROSE = 2 * (ROOT / "book/your_models.md").read_text()
 
 
-def byte_level():
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(False), decoders.ByteLevel()
-    return backend, trainers.BpeTrainer(
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **QUIET
-    )
-
-
 def sentence_bpe():
     """As Llama 2: blanks become a sign, nothing is split."""
     backend = Tokenizer(models.BPE(unk_token="<unk>"))
@@ -40,7 +32,6 @@ def unigram():
 
 QUIET = {"vocab_size": 500, "show_progress": False, "special_tokens": ["<unk>"]}
 MAKERS = {
-    "gpt2": byte_level,
     "llama 2": sentence_bpe,
     "unigram of the whole": unigram,
     "embedded": None,
@@ -79,7 +70,7 @@ def test_the_first_ids_are_those_of_the_whole_text(name, monkeypatch):
 
 
 def test_characters_read_reach_to_where_the_last_id_ends():
-    tokenizer = opened("gpt2")
+    tokenizer = opened("embedded")
     texts = ["words in a text " * 400, "short", "", "é文🙂" * 500]
     _, read = encode(tokenizer, texts, 30)
     for text, n in zip(texts, read.tolist(), strict=True):

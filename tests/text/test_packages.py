@@ -14,38 +14,6 @@ from corpora import make
 from rbplib.families import InputError, load_corpus
 from rbplib.texts import load_documents
 
-SOURCE = '''"""Prose of the module.
-
->>> 1 + 1
-2
-
-More prose."""
-
-class A:
-    def f(self, x):
-        """Twice x."""
-        # a comment
-        return 2 * x
-
-    @property
-    def g(self):
-        def inner():
-            return 1
-        return inner()
-'''
-
-
-def test_documents_of_a_python_file():
-    documents = list(make.python_documents(SOURCE))
-    assert ("docs", "Prose of the module.\n\nMore prose.") in documents and (
-        "doctests",
-        ">>> 1 + 1\n2",
-    ) in documents
-    code = [text for kind, text in documents if kind == "code"]
-    assert code[0] == "def f(self, x):\n    # a comment\n    return 2 * x"
-    assert code[1].startswith("@property\ndef g(self):") and len(code) == 2  # nothing nested
-    assert list(make.python_documents("def broken(:")) == []
-
 
 def test_text_is_the_same_under_every_python():
     """3.13 counts a form feed before a line as text where older ones count it as space; newer
@@ -56,18 +24,6 @@ def test_text_is_the_same_under_every_python():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert list(make.python_documents('def f():\n    return "\\d"\n'))
-
-
-def test_examples_keep_their_indentation_and_passages_all_text():
-    prose, examples = make.split_examples(
-        "Use it so:\n    >>> for i in x:\n    ...     i\n    0\n\nEnd."
-    )
-    assert prose == "Use it so:\n\nEnd." and examples == ">>> for i in x:\n...     i\n0"
-    text = "\n\n".join(f"clause {i} " + "word " * 40 for i in range(20))
-    cut = make.passages(text)
-    assert "\n\n".join(cut).split() == text.split() and all(
-        len(p) >= make.PASSAGE for p in cut[:-1]
-    )
 
 
 kinds = pytest.mark.parametrize("kind", make.KINDS)
@@ -113,23 +69,6 @@ def test_no_two_documents_of_a_corpus_repeat_each_other(kind, embedded):
             shared.update((other, number) for other in where[run])
             where[run].append(number)
     assert max((n / min(sizes[a], sizes[b]) for (a, b), n in shared.items()), default=0) <= 0.25
-
-
-def test_the_source_with_the_least_text_comes_next(monkeypatch):
-    """Sources give alike as long as they last, and none beyond its share of the whole."""
-    words, sizes = iter(range(10**6)), {"few": 2, **{f"many{i}": 40 for i in range(29)}}
-    texts = {
-        name: [" ".join(f"w{next(words)}" for _ in range(60)) for _ in range(n)]
-        for name, n in sizes.items()
-    }
-    monkeypatch.setattr(make, "evaluation_sources", lambda kind: texts)
-    some = Counter(source for source, _ in make.evaluation_documents("docs", 48, 1))
-    assert set(some) == set(sizes) and set(some.values()) == {1, 2}
-    every = Counter(source for source, _ in make.evaluation_documents("docs", 10**6, 1))
-    assert max(every.values()) <= 0.045 * every.total() and every["few"] == 2
-    texts["a copy"] = list(texts["few"])
-    again = [text for _, text in make.evaluation_documents("docs", 10**6, 1)]
-    assert len(again) == len(set(again))
 
 
 @pytest.fixture

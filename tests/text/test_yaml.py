@@ -173,17 +173,3 @@ def test_two_of_one_name_are_refused(root):
     assert one_each([corpora[0], corpora[0]], "corpora") == corpora[:1]
     with pytest.raises(InputError, match="notes"):
         one_each(corpora, "corpora")
-
-
-def test_the_papers_corpora_are_four():
-    corpora = {
-        name: load_corpus(name)
-        for name in ("wikipedia", "humaneval", "hotpotqa", "auslegal", "c4", "pile-github")
-    }
-    assert all((c.source, c.documents, c.seed) == ("hub", 1000, 42) for c in corpora.values())
-    assert [name for name, c in corpora.items() if c.default] == [
-        "wikipedia",
-        "humaneval",
-        "hotpotqa",
-        "auslegal",
-    ]
