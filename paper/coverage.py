@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from paper.laws import fit
 from paper.show.figures import draw_coverage as draw_coverage
 from rbplib.bootstrap import line
+from rbplib.law import fit
 from rbplib.losses import Loss, logarithm, minus_log
 
 THESE, ANY = "α of these models", "α of any training"

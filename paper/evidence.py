@@ -5,12 +5,12 @@ import pandas as pd
 
 from paper.families import exponent_difference
 from paper.forecasts import tried as tried
-from paper.laws import EXPLAINED
 from paper.show.claims import beyond, cases, finite, inside
 from paper.show.claims import known_interval as known_interval
 from paper.show.loss_tables import loss_exponents as loss_exponents
 from paper.show.loss_tables import with_trainings
 from rbplib.families import InputError, load_corpus, load_family
+from rbplib.law import EXPLAINED
 
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
 SOUND = ("ok", "wrong sign")  # status of laws of runs with counts enough

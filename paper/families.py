@@ -12,11 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from paper.laws import NONE, pooled_df, spread_of_trainings
 from paper.steps import slope_weights as slope_weights
+from paper.steps import spread_of_trainings
 from paper.steps import step_weights as step_weights
 from rbplib.bootstrap import percentile_interval
 from rbplib.comparing import exponent_difference as exponent_difference
+
+NONE = (np.nan, np.nan)
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,10 @@ def pooled(contrasts):
         trainings = float(np.mean(sds))
         if min(dfs):
             noise = float(np.hypot(sources, trainings))
-            free = pooled_df(sources**2, free, trainings**2, min(dfs))
+            # of a sum of two variances (Welch and Satterthwaite)
+            both = sources**2, trainings**2
+            parts = both[0] ** 2 / free + both[1] ** 2 / min(dfs)
+            free = sum(both) ** 2 / max(parts, TINY)
     p = two_sided(effect.estimate, noise, free)
     return replace(effect, sources_sd=sources, trainings_sd=trainings, noise_p=p)
 

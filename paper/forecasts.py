@@ -4,29 +4,11 @@ compare, and count."""
 import numpy as np
 
 from paper.show.numbers import share
-from rbplib.families import InputError
-from rbplib.forecasting import FAR, backtest, forecast
-from rbplib.forecasting import beside as beside
-from rbplib.forecasting import extrapolate as extrapolate
-
-held_out_forecasts = backtest
-
-
-def apart(loss, held_out=1):
-    """(the smaller models, the largest `held_out`) of a Loss."""
-    return loss.split(held_out)
-
-
-def attempt(loss, S, **drawn):
-    """`forecast`, or in a sentence why there is none; a sentence for a Loss is handed on."""
-    try:
-        return loss if isinstance(loss, str) else forecast(loss, S, **drawn)
-    except InputError as error:
-        return str(error)
+from rbplib.forecasting import FAR
 
 
 def tried(frame):
-    """What models left out come to, see `held_out_forecasts`: a list of one dict, or of none.
+    """What models left out come to, see `rbp.backtest`: a list of one dict, or of none.
 
     left_out; worth: independent ones, as cases share models and text; share inside the interval,
     held: the same in words; error: median, worst_error, too_low: a share. Where a line was tried:

@@ -13,8 +13,7 @@ import pandas as pd
 from numpy.polynomial import Polynomial
 from scipy.special import fdtrc
 
-from paper.laws import spread_of_trainings
-from paper.steps import slope_weights
+from paper.steps import slope_weights, spread_of_trainings
 from rbplib.forecasting import extrapolate
 from rbplib.losses import cross_entropy, rbp_losses
 

@@ -12,10 +12,9 @@ import pandas as pd
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import fdtrc, log_ndtr, stdtrit
 
-from paper.laws import spread_of_trainings
 from paper.show import style
 from paper.show.numbers import number
-from paper.steps import step_weights
+from paper.steps import spread_of_trainings, step_weights
 from rbplib.bootstrap import line
 from rbplib.counts import PARTS, Counts
 from rbplib.families import InputError, held, telling

@@ -14,10 +14,10 @@ from io import StringIO
 import numpy as np
 import pandas as pd
 
-from paper.laws import Law, fit
 from paper.steps import y_se
 from rbplib.doors import table_losses
 from rbplib.families import check_choice, held, load_family
+from rbplib.law import Law, fit
 from rbplib.losses import minus_log
 
 QUANTITIES = {  # what a law is fitted to: its table and column, and what it is of

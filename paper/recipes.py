@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from paper.laws import spread_of_trainings
-from paper.steps import step_weights
+from paper.steps import spread_of_trainings, step_weights
 from rbplib.bootstrap import line
 from rbplib.families import held
 

@@ -8,9 +8,10 @@ And the weights by which an exponent is a sum of y.
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
-from paper.laws import fit
 from rbplib.bootstrap import line
+from rbplib.law import fit
 
 
 @dataclass(frozen=True)
@@ -90,3 +91,15 @@ def size_spread(S):
     x = np.log(np.asarray(S, float))
     away = x - x.mean()
     return float((away**2).sum())
+
+
+def spread_of_trainings(y, sizes):
+    """(sd, degrees of freedom) of y (R,) between models of one size, pooled over sizes.
+
+    (NaN, 0) where no size is there twice.
+    """
+    groups = pd.Series(y, sizes).dropna().groupby(level=0)
+    spare = groups.size() - 1
+    if not spare.sum():
+        return np.nan, 0
+    return float(np.sqrt((groups.var() * spare).sum() / spare.sum())), int(spare.sum())

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from paper.curves import Curve
 from rbplib import Loss
 
 
-def planted_curve(
+def planted_losses(
     documents=300, models=7, tokens=256, ks=(1, 10, 100), clustering=0.3, seed=0, top=1.0
 ):
-    """A curve whose -log RBP_k is exactly loss_k (S / S_0)^-0.1 in the mean, documents sharing
+    """{k: Loss} whose -log RBP_k is exactly loss_k (S / S_0)^-0.1 in the mean, documents sharing
     their difficulty.
 
     Each document's miss probability is the law's times a gamma factor of mean 1 and sd
@@ -19,24 +18,16 @@ def planted_curve(
     for few misses.
     """
     rng = np.random.default_rng(seed)
-    S, ks = np.geomspace(2e4, 2e7, models), np.array(ks)
+    S = np.geomspace(2e4, 2e7, models)
     totals = rng.integers(tokens // 2, tokens, documents)
     hard = rng.gamma(1 / clustering**2, clustering**2, (documents, 1))
-    hits = np.empty((documents, models, len(ks)), dtype=np.int64)
-    for column, k in enumerate(ks):
-        miss = -np.expm1(-top * k**-0.25 * (S / S[0]) ** -0.1)  # (M,)
-        hits[:, :, column] = totals[:, None] - rng.binomial(
-            totals[:, None], np.minimum(miss * hard, 1)
-        )
-    nll = (
-        3.0
-        * (S / S[0]) ** -0.06
-        * totals[:, None]
-        * hard
-        * rng.normal(1, 0.02, (documents, models))
-    )
-    names = tuple(f"m{i}" for i in range(models))
-    return Curve("planted", "synthetic", names, S, 4096, ks, hits, totals, nll)
+    about = {"family": "planted", "corpus": "synthetic", "models": [f"m{i}" for i in range(models)]}
+    losses = {}
+    for k in ks:
+        miss = np.minimum(-np.expm1(-top * k**-0.25 * (S / S[0]) ** -0.1) * hard, 1)
+        hits = totals[:, None] - rng.binomial(totals[:, None], miss)
+        losses[k] = Loss(hits, totals, S, k=k, name=f"-log RBP_{k}", **about)
+    return losses
 
 
 def seeded_loss(rng, seeds, sizes=6, between=0.02, within=0.02, S=(1e6, 1e9), level=1.0):

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from paper.curves import beside, family_losses, rbp_curve
-from paper.laws import fit
+import rbplib as rbp
 from paper.verify import TOLERANCE
-from rbplib import forecast, run_loss
+from rbplib import fit, forecast, run_loss
 from rbplib.estimators import ESTIMATORS
 from tests.ranktables import rank_table
 
@@ -46,10 +45,9 @@ def tables(names):
 def losses():
     """{name: Loss} with the trainings that tell how models of one size differ."""
     ladder, again = tables(LADDER), tables(AGAIN)
-    curve = beside(rbp_curve(ladder, [1, 10, 100]), again)
-    found = {f"-log RBP_{k}": curve.loss(k) for k in (1, 10, 100)}
-    found["cross-entropy"] = curve.cross_entropy_loss()
-    found["rank entropy"] = family_losses(ladder, again)["rank entropy"]
+    found = {f"-log RBP_{k}": rbp.rbp_loss(ladder, k, repeats=again) for k in (1, 10, 100)}
+    found["cross-entropy"] = rbp.cross_entropy(ladder, again)
+    found["rank entropy"] = rbp.rank_entropy(ladder, again)
     for N in (2, 5):
         found[f"-log p_{N}"] = run_loss(ladder, 100, N, again)
     return found

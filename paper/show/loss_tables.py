@@ -3,13 +3,13 @@
 import numpy as np
 import pandas as pd
 
-from paper.curves import NAMES
-from paper.families import exponent_difference
-from paper.laws import NONE, fit, spread_of_trainings
+from paper.families import NONE, exponent_difference
 from paper.show.tables import ends
-from paper.steps import size_spread
-from rbplib.law import exponent_ratio
+from paper.steps import size_spread, spread_of_trainings
+from rbplib.law import exponent_ratio, fit
 from rbplib.noise import half_width, own_seeds
+
+NAMES = ("cross-entropy", "rank entropy", "-log RBP_1")
 
 
 def loss_exponents(losses, n_bootstrap=10_000, seed=42):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from paper.laws import EXPLAINED
+from rbplib.law import EXPLAINED
 
 ZERO = 1e-9  # differences of float64 numbers leave as much
 NO_INTERVAL, NO_VALUE = "(no interval)", "no value"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from planted import planted_curve
+from planted import planted_losses
 
 import rbplib as rbp
 from rbplib import bootstrap
@@ -14,7 +14,7 @@ from rbplib.bootstrap import line, percentile_interval, resampled_sums
 
 @pytest.fixture(scope="module")
 def loss():
-    return planted_curve(documents=60, models=5, ks=(1,)).loss(1)
+    return planted_losses(documents=60, models=5, ks=(1,))[1]
 
 
 def test_the_interval_over_text_is_scipys_with_the_same_seed(loss):

@@ -7,28 +7,28 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from paper.curves import Curve
 from paper.families import bend_weights, contrasts, mean_over, pooled, slope_weights
-
-
-def rise(curve):
-    return [curve.loss(100), curve.loss(1)]
+from rbplib import Loss
 
 
 def ladder(name, corpus, y, seed, repeats=0, sd=0.0):
-    """A curve whose -log RBP_k is exp(y_k) (M, K), with further trainings scattered by sd."""
+    """(Loss at k = 100, Loss at k = 1) that are exp(y_k) (M, K), with further trainings scattered
+    by sd."""
     rng, S = np.random.default_rng(seed), np.geomspace(2e4, 2e7, len(y))
     totals = np.full(40, 10**6)
-    hard = np.random.default_rng(99).normal(1, 0.02, (40, 1, 1))  # the same text for every family
+    hard = np.random.default_rng(99).normal(1, 0.02, (40, 1))  # the same text for every family
 
-    def curve(y, S):
+    def losses(y, S):
         y = y + rng.normal(0, sd, (len(y), 1))
-        hits = np.round(totals[:, None, None] * np.exp(-np.exp(y) * hard)).astype(np.int64)
-        names, ks = tuple(f"m{i}" for i in range(len(S))), np.array([1, 100])
-        return Curve(name, corpus, names, S, 4096, ks, hits, totals, np.ones(hits.shape[:2]))
+        about = {"family": name, "corpus": corpus, "models": [f"m{i}" for i in range(len(S))]}
+        hits = [np.round(totals[:, None] * np.exp(-np.exp(y[:, i]) * hard)) for i in (1, 0)]
+        return [Loss(hit.astype(np.int64), totals, S, **about) for hit in hits]
 
-    alone, many = curve(y, S), np.tile(np.arange(len(y)), repeats)
-    return replace(alone, repeats=curve(y[many], S[many])) if repeats else alone
+    alone, many = losses(y, S), np.tile(np.arange(len(y)), repeats)
+    if not repeats:
+        return alone
+    again = losses(y[many], S[many])
+    return [replace(one, repeats=other) for one, other in zip(alone, again, strict=True)]
 
 
 def planted_y(bend=0.0, rise=0.0):
@@ -50,10 +50,10 @@ def test_the_mean_over_families_is_students():
 def test_a_planted_bend_is_told_and_training_noise_is_not_taken_for_one(bend):
     rejected, y = [], planted_y(bend)
     for seed in range(60):
-        curves = [
+        pairs = [
             ladder(f, c, y, seed * 100 + i, 3, 0.01) for i, f in enumerate("abcde") for c in "xy"
         ]
-        effect = pooled(contrasts([[c.loss(1)] for c in curves], bend_weights, 50))
+        effect = pooled(contrasts([[first] for _, first in pairs], bend_weights, 50))
         rejected.append([effect.interval[1] < 0, effect.noise_p < 0.05])
     shares = np.mean(rejected, axis=0)
     assert (shares > 0.9).all() if bend else (shares < 0.14).all()  # 2.5% and 5% expected
@@ -61,7 +61,7 @@ def test_a_planted_bend_is_told_and_training_noise_is_not_taken_for_one(bend):
 
 def test_corpora_of_a_family_add_no_replicates():
     few = [ladder(f, "x", planted_y(rise=r), 1) for f, r in (("a", 0.02), ("b", 0.03))]
-    many = [replace(c, corpus=name) for c in few for name in "wxyz"]
-    first, second = (pooled(contrasts(map(rise, c), slope_weights, 50)) for c in (few, many))
+    many = [[replace(loss, corpus=name) for loss in pair] for pair in few for name in "wxyz"]
+    first, second = (pooled(contrasts(pairs, slope_weights, 50)) for pairs in (few, many))
     assert first.interval == pytest.approx(second.interval) and first.groups == second.groups == 2
     assert first.estimate == pytest.approx(0.025, rel=0.02)

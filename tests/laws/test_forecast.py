@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from commands import call, told
-from planted import S, bent, broken, exact, planted_curve, straight
+from planted import S, bent, broken, exact, planted_losses, straight
 
 import rbplib as rbp
-from paper.forecasts import apart, extrapolate, held_out_forecasts, tried
+from paper.forecasts import tried
 
 
 def statsmodels_interval(loss, size):
@@ -27,8 +27,8 @@ def test_one_form_alone_gives_the_interval_of_statsmodels():
     assert ahead.interval[:, 0] == pytest.approx(ends, rel=1e-8)
     assert ahead.loss[0] == pytest.approx(middle, rel=1e-8)
     # and where the largest model was left out
-    rest, held = apart(loss)
-    line = extrapolate(rest, held.S)
+    rest, held = loss.split()
+    line = rbp.extrapolate(rest, held.S)
     middle, *ends = statsmodels_interval(loss.keep(np.arange(6)), loss.S[6])
     assert held.models == ("m6",) and line.y == pytest.approx([middle])
     assert line.y_interval[:, 0] == pytest.approx(ends)
@@ -38,7 +38,7 @@ def test_the_choice_of_sources_is_in_the_interval():
     """The planted law itself lies inside; without resamples too seldom."""
     inside = {0: [], 300: []}
     for seed in range(60):
-        loss = planted_curve(documents=40, tokens=200, clustering=0.6, seed=seed, ks=(1,)).loss(1)
+        loss = planted_losses(40, tokens=200, clustering=0.6, seed=seed, ks=(1,))[1]
         new = 3 * loss.S[-1]
         for n, cases in inside.items():
             low, high = rbp.forecast(loss, new, n_bootstrap=n).interval[:, 0]
@@ -58,7 +58,7 @@ def test_what_has_no_forecast_is_said(y, size):
 def test_intervals_hold_on_planted_laws_that_a_form_knows(law):
     rng = np.random.default_rng(0)
     ladders = [law(rng) for _ in range(80)]
-    frame = held_out_forecasts(ladders)
+    frame = rbp.backtest(ladders)
     assert len(frame) == 240 and frame["inside"].mean() >= 0.93
     width = np.log(frame["high"] / frame["low"]).median()
     assert width < 0.55 * np.ptp(ladders[0].y)  # to lean on
@@ -66,7 +66,7 @@ def test_intervals_hold_on_planted_laws_that_a_form_knows(law):
 
 def test_where_the_last_steps_break_intervals_nearly_hold_and_are_counted():
     rng = np.random.default_rng(0)
-    frame = held_out_forecasts([broken(rng) for _ in range(80)])
+    frame = rbp.backtest([broken(rng) for _ in range(80)])
     frame = frame[frame["of"] == 1]
     assert frame["inside"].mean() >= 0.9 and frame["line_inside"].mean() < 0.75
     (case,) = tried(frame)

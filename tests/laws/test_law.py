@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted import planted_curve
+from planted import planted_losses
 
 import rbplib as rbp
 from rbplib.estimators import ESTIMATORS
@@ -13,13 +13,13 @@ X = np.log(np.geomspace(1e4, 1e6, 6))
 
 
 @pytest.fixture(scope="module")
-def curve():
-    return planted_curve(tokens=400)
+def losses():
+    return planted_losses(tokens=400)
 
 
 @pytest.fixture(scope="module")
-def loss(curve):
-    return curve.loss(1)
+def loss(losses):
+    return losses[1]
 
 
 def test_a_bend_and_its_interval_over_models_are_those_of_statsmodels(loss):
@@ -33,9 +33,9 @@ def test_a_bend_and_its_interval_over_models_are_those_of_statsmodels(loss):
     assert bend.intervals["models"]["curvature"] == pytest.approx(theirs.conf_int()[2], rel=1e-8)
 
 
-def test_the_binomial_law_is_the_glm_of_statsmodels(curve):
+def test_the_binomial_law_is_the_glm_of_statsmodels(losses):
     sm = pytest.importorskip("statsmodels.api")
-    loss = curve.loss(100)
+    loss = losses[100]
     law = rbp.fit(loss, "binomial", n_bootstrap=0)
     counts = np.column_stack([loss.misses, loss.sums.sum(0)])
     family = sm.families.Binomial(link=sm.families.links.CLogLog())

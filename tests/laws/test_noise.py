@@ -9,7 +9,7 @@ from planted import planted_loss, seeded_loss
 from scipy import stats
 
 import rbplib as rbp
-from paper.laws import fit as fit_law
+from rbplib.law import fit as fit_law
 from rbplib.noise import exceeding, own_seeds
 
 X = np.log(np.geomspace(1e4, 1e6, 6))

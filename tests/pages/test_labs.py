@@ -16,8 +16,7 @@ import pandas as pd
 import pytest
 from scipy.stats import f_oneway
 
-from paper.curves import rbp_curve
-from paper.laws import fit_law
+import rbplib as rbp
 from rbplib import run_loss
 from rbplib.table import family_tables
 from tests.ranktables import CORPORA, VOCABULARY, write_family
@@ -81,15 +80,16 @@ def test_a_class_needs_numpy_alone():
 
 def test_the_metrics_are_the_librarys(ran, class_room):
     lab, tables = ran["1_ranks"], class_room[1]
-    curve = rbp_curve(tables, lab["ks"])
-    assert np.array_equal(lab["rbp"], curve.rbp) and lab["V"] == VOCABULARY
-    assert lab["cross_entropy"] == pytest.approx(curve.cross_entropy)
+    losses = rbp.rbp_losses(tables, lab["ks"])
+    shares = np.transpose([loss.share for loss in losses.values()])
+    assert np.array_equal(lab["rbp"], shares) and lab["V"] == VOCABULARY
+    assert lab["cross_entropy"] == pytest.approx(rbp.cross_entropy(tables).values)
     for model, table in zip(lab["models"], tables, strict=True):
         assert np.array_equal(np.repeat(model.ranks, model.counts), np.sort(table.rank()))
 
 
 def test_the_line_and_its_intervals_are_the_librarys(ran, class_room):
-    lab, law = ran["2_line"], fit_law(rbp_curve(class_room[1], (1,)), 1, n_bootstrap=2000)
+    lab, law = ran["2_line"], rbp.fit(rbp.rbp_loss(class_room[1]), n_bootstrap=2000)
     assert (lab["alpha"], lab["r2"]) == pytest.approx((law.alpha, law.r2))
     assert lab["over_models"] == pytest.approx(law.ci_models, abs=1e-4)
     assert np.diff(lab["over_sources"]) == pytest.approx(np.diff(law.ci_tokens), rel=0.12)
@@ -110,7 +110,7 @@ def test_the_runs_are_the_librarys(ran, class_room):
 def test_the_fits_at_every_k_are_the_librarys(ran, class_room):
     fits = ran["4_noise"]["fits"]
     for k in (min(fits), max(fits)):
-        law = fit_law(rbp_curve(class_room[1], (k,)), k, n_bootstrap=0)
+        law = rbp.fit(rbp.rbp_loss(class_room[1], k), n_bootstrap=0)
         assert fits[k][:2] == pytest.approx((law.alpha, law.r2))
 
 

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from paper.coverage import ANY, THESE, TOGETHER, TRUE_LAW, Design, coverage, drawn_exponents
-from paper.curves import rbp_curve
-from paper.laws import fit
-from rbplib import Loss
+from rbplib import Loss, fit, rbp_loss
 from tests.paper.plantedranks import TABLES
 
 
@@ -63,7 +61,7 @@ def test_a_true_law_is_rejected_as_often_as_said_only_against_the_noise_there_is
 
 def test_exponents_are_drawn_by_tokens_documents_and_sources():
     """Documents and sources as a law's own intervals."""
-    loss = replace(rbp_curve(TABLES, [1]).loss(1), source=np.arange(120) // 4)
+    loss = replace(rbp_loss(TABLES, 1), source=np.arange(120) // 4)
     drawn = drawn_exponents(loss, TABLES, 2000)
     ways = ["tokens", "documents", "sources"]
     assert list(drawn) == ways + [f"{way}, unpaired" for way in ways]

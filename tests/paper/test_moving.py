@@ -12,11 +12,11 @@ import pytest
 import vl_convert
 from scipy.special import log_softmax
 
-from paper.laws import fit
 from paper.show import moving
+from rbplib.law import fit
 from rbplib.runs import log_run_beta
 from tests.pagerunner import caught
-from tests.planted import planted_curve
+from tests.planted import planted_losses
 
 WHOLE = np.round(np.geomspace(9e4, 2.5e7, 7))  # all parameters of the planted models
 
@@ -48,18 +48,14 @@ def numbers(pattern, text):
 
 
 @pytest.fixture(scope="module")
-def curve():
-    return planted_curve()
-
-
-def losses_of(curve):
-    return {int(k): curve.loss(k) for k in np.intersect1d(curve.ks, moving.KS)}
+def losses():
+    return planted_losses()
 
 
 @pytest.fixture(scope="module")
-def explored(curve):
+def explored(losses):
     tables = [SimpleNamespace(record={"total_params": int(n)}) for n in WHOLE]
-    return spec_of(moving.explorer({"one": losses_of(curve)}, {"one": tables}))
+    return spec_of(moving.explorer({"one": losses}, {"one": tables}))
 
 
 ENDS = r"(-?[\d.]+) to (-?[\d.]+)"
@@ -67,16 +63,16 @@ LAW = rf"α = (-?[\d.]+) · R² = ([\d.]+).*other sizes: {ENDS}"
 
 
 @pytest.mark.parametrize("k", [1, 100])
-def test_the_law_in_the_browser_is_the_librarys(explored, curve, k):
-    law = fit(curve.loss(k), n_bootstrap=0)
+def test_the_law_in_the_browser_is_the_librarys(explored, losses, k):
+    law = fit(losses[k], n_bootstrap=0)
     alpha, r2, *intervals = numbers(LAW, texts(explored, k=k))
-    assert alpha == pytest.approx(-np.polyfit(np.log(curve.S), law.y, 1)[0], rel=6e-3)
+    assert alpha == pytest.approx(-np.polyfit(np.log(losses[1].S), law.y, 1)[0], rel=6e-3)
     assert r2 == pytest.approx(law.r2, abs=6e-4)
     assert intervals == pytest.approx(law.ci_models, rel=6e-3)
 
 
-def test_points_left_out_other_sizes_and_a_floor_are_followed(explored, curve):
-    loss, x = curve.loss(1).values, np.log(curve.S)
+def test_points_left_out_other_sizes_and_a_floor_are_followed(explored, losses):
+    loss, x = losses[1].values, np.log(losses[1].S)
     all_parameters = numbers(LAW, texts(explored, size="all"))[0]
     assert all_parameters == pytest.approx(-np.polyfit(np.log(WHOLE), np.log(loss), 1)[0], rel=6e-3)
     bent = np.log(loss - 0.9 * loss.min())
@@ -88,30 +84,28 @@ def test_points_left_out_other_sizes_and_a_floor_are_followed(explored, curve):
     assert left_out == pytest.approx(-np.polyfit(x[part], np.log(loss[part]), 1)[0], rel=6e-3)
 
 
-def test_too_few_models_are_a_sentence(explored, curve):
-    nothing = moving.explorer({"one": losses_of(planted_curve(models=2))}, {"one": []})
+def test_too_few_models_are_a_sentence(explored, losses):
+    nothing = moving.explorer({"one": planted_losses(models=2)}, {"one": []})
     assert nothing.startswith("Nothing moves here: no text")
     few = texts(explored, out=[{"model": f"m{i}"} for i in range(5)])
     assert "Too few are left for a line." in few and "α = " not in few
 
 
-def test_dots_are_the_losses_and_zeros_are_words(curve):
-    hits = curve.hits.copy()
-    hits[:, 0, 0], hits[:, 1, 0] = 0, curve.totals
-    curve = replace(curve, hits=hits)
-    losses = {k: curve.loss(k) for k in (1, 10, 100)}
-    text = texts(spec_of(moving.dots({"one": losses})))
+def test_dots_are_the_losses_and_zeros_are_words(losses):
+    hits = losses[1].sums.copy()
+    hits[:, 0], hits[:, 1] = 0, losses[1].totals
+    text = texts(spec_of(moving.dots({"one": losses | {1: replace(losses[1], sums=hits)}})))
     assert "no hit" in text and "RBP = 1" in text
-    assert all(f"{value:.3g}" in text for value in curve.loss(1).values[2:])
+    assert all(f"{value:.3g}" in text for value in losses[1].values[2:])
 
 
-def test_emergence_is_the_law_of_runs(curve):
+def test_emergence_is_the_law_of_runs(losses):
     """An exact law at N = 1, and points of N = 10 that are half of what independence says."""
     laws = {}
     for N, share in ((1, 1.0), (10, 0.5)):
-        p = share * np.exp(-N * 2 * (curve.S / curve.S[0]) ** -0.3)
+        p = share * np.exp(-N * 2 * (losses[1].S / losses[1].S[0]) ** -0.3)
         sums = np.round(p * 10**6)[None].repeat(300, 0).astype(int)
-        loss = replace(curve.loss(1), sums=sums, totals=np.full(300, 10**6))
+        loss = replace(losses[1], sums=sums, totals=np.full(300, 10**6))
         laws[1, N] = fit(loss, n_bootstrap=0)
     spec = spec_of(moving.emergence({"one": laws}))
     for times, N, icc in ((1, 1, 0), (2, 10, 0), (1, 10, 0.2)):

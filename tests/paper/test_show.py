@@ -14,9 +14,9 @@ from matplotlib import pyplot as plt
 
 from paper import book, front, tables_here
 from paper.examples import Example
-from paper.laws import fit
 from paper.show import describe, figures, style
 from paper.show.numbers import digits, high, known
+from rbplib.law import fit
 from tests import figureboxes
 from tests.commands import python
 from tests.planted import exact, straight
