@@ -1,16 +1,18 @@
 """The cases that claims are judged by, as rows: of laws, runs, exponents, contests, forecasts."""
 
+from operator import attrgetter
+
 import numpy as np
 import pandas as pd
 
-from paper.families import exponent_difference
+from paper.families import NONE, exponent_difference
 from paper.forecasts import tried as tried
 from paper.show.claims import beyond, cases, finite, inside
 from paper.show.claims import known_interval as known_interval
-from paper.show.loss_tables import loss_exponents as loss_exponents
-from paper.show.loss_tables import with_trainings
+from paper.steps import size_spread, spread_of_trainings
 from rbplib.families import InputError, load_corpus, load_family
-from rbplib.law import EXPLAINED
+from rbplib.law import EXPLAINED, exponent_ratio, fit
+from rbplib.noise import half_width, own_seeds
 
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
 SOUND = ("ok", "wrong sign")  # status of laws of runs with counts enough
@@ -51,10 +53,8 @@ def law_rows(laws, noise=False):
     """A row per Law, with `surely`; noise: also what explains how its models leave
     the line (cost: a fit)."""
     columns = [*LAW, *NOISE] if noise else LAW
-    rows = []
-    for law in laws:
-        rows.append({name: getattr(law, name) for name in columns})
-    return surely(cases(rows, columns))
+    fields = attrgetter(*columns)
+    return surely(cases([*map(fields, laws)], columns))
 
 
 def surely(rows):
@@ -111,6 +111,53 @@ def rise_row(first, second, n_bootstrap=10_000, seed=42):
 def rise_rows(rows):
     """Rows of `rise_row`, with those of `differences`."""
     return differences(cases(rows, RISE))
+
+
+def loss_exponents(losses, **drawn):
+    """One row per loss of {name: Loss}: exponent with its intervals, R², and the last loss,
+    -log RBP_1, against it.
+
+    The difference is its exponent less that of -log RBP_1, on the same resamples and trainings; the
+    ratio is that of -log RBP_1 over its own by Fieller's theorem, NaN where the two rest on other
+    models. Intervals with trainings are NaN where their scatter is not known.
+    """
+    *_, top = losses.values()
+    top_law, rows = fit(top, **drawn), []
+    for name, loss in losses.items():
+        law = top_law if loss is top else fit(loss, **drawn)
+        row = {"loss": name, "alpha": law.alpha, **both_ends(law.ci_tokens, "other text: ")}
+        row |= {**both_ends(law.ci_trainings, "and trainings: "), "R²": law.r2}
+        if loss is top:
+            rows.append(row | {"ratio": 1.0})
+            continue
+        gap, interval = exponent_difference(top, loss, **drawn)
+        trainings = with_trainings(top, loss, gap, interval)
+        row |= {"less that of -log RBP_1": gap, **both_ends(interval, "difference: ")}
+        row |= both_ends(trainings, "difference, and trainings: ")
+        same = law.used == top_law.used
+        row["ratio"], around = exponent_ratio(law, top_law) if same else (np.nan, NONE)
+        rows.append(row | both_ends(around, "ratio over other sizes: "))
+    return pd.DataFrame(rows)
+
+
+def with_trainings(first, second, gap, interval):
+    """The 95% interval of `exponent_difference` with the scatter between
+    trainings of both losses."""
+    if not np.isfinite(gap) or first.repeats is None or second.repeats is None:
+        return NONE
+    sd, df = spread_of_trainings(first.repeats.y - second.repeats.y, first.repeats.S)
+    # the variances of both noises
+    sources = ((interval[1] - interval[0]) / 2 / 1.96) ** 2
+    trainings = sd**2 / size_spread(first.S)
+    if not sources + trainings > 0:
+        return NONE
+    half = half_width(sources, first.n_sources - 1, trainings, df, own_seeds(first, df))
+    return gap - half, gap + half
+
+
+def both_ends(interval, of=""):
+    """Both ends of an interval as columns."""
+    return {f"{of}low": interval[0], f"{of}high": interval[1]}
 
 
 def pair_row(frame, gap=np.nan, **place):

@@ -33,9 +33,6 @@ def ladders(families=(), corpora=(), protocol="paper"):
     return shown
 
 
-measured_families = ladders  # until the page of one real model is written anew
-
-
 def counted_elsewhere(families):
     """Names of the families' repeats that are here as files of counts, and were not measured."""
     names = {load_family(family).repeats for family in families} - {""}

@@ -289,44 +289,12 @@ def keep_numbers(numbers):
 
 
 def line(judged):
-    """One claim in a page's answer: what is claimed, what was found, the verdict, which stands
-    before neither, and below it what it rests on, which the book folds.
-
-    Of what was found stands in sight what comes before the first semicolon.
-    """
-    found, _, more = judged.finding.partition("; ")
-    whose = "Our question" if judged.ours else "The paper"
-    sentence = f"*{whose}:* {judged.title}. *Here:* {found}"
-    # in how many cases it holds; one case alone needs no count
-    holds, fails, whole = judged.counts
-    if judged.rule and (judged.enough > 1 or whole > 1):
-        count = judged.count
-        if whole and judged.verdict == OPEN:
-            why = "the rest undecided" if holds + fails < whole else "too few to decide"
-            both = f" and fails in {fails}" if fails else ""
-            count = f"{holds}{both} of {whole}, {why}"
-        sentence += f"; holds in {count}"
-    # what it rests on, and where else to read: its first page judges a claim, or proves it
-    elsewhere = judged.pages[:1] if judged.proved else judged.pages[1:]
+    """One claim in a page's answer, by the macro `claim` of words.md: what is claimed, what was
+    found, the verdict, which stands before neither, and below it what it rests on, which the book
+    folds. Of what was found stands in sight what comes before the first semicolon."""
     alone = ALONE if enough_of(judged.rows) == 1 else ""
-    about = {
-        "The paper": judged.paper,
-        "Further": more,
-        "Rule": judged.rule and judged.rule + alone,
-        "Basis": judged.basis,
-        "What would change it": judged.changes,
-        "See": ", ".join(map(reference, elsewhere)),
-    }
-    rests = " ".join(f"{name}: {text}." for name, text in about.items() if text)
-    return f"- {sentence}. {MARKS[judged.verdict]} **{judged.said}**\n  - {rests}"
-
-
-def reference(page):
-    """A page by its number, or a derivation by its name, as words that the book links."""
-    if page[0].isdigit():
-        return f"page {page[:2]}"
-    name = page.partition("/")[2]
-    return f'the <span data-page="{name}">derivation of {name.replace("_", " ")}</span>'
+    about = {"of": judged, "mark": MARKS[judged.verdict], "alone": alone}
+    return fill("{{ words.claim(of, mark, alone) }}", about)
 
 
 # ---- what executed pages keep

@@ -29,16 +29,6 @@ def panels(n, height=2.5, columns=3):
     return fig, axes.flat[:shown]
 
 
-def law_axes(ax, ylabel=r"$-\log\,\mathrm{RBP}_k$"):
-    """Logarithmic axes with labels that name the quantity."""
-    ax.set(xscale="log", yscale="log", ylabel=ylabel)
-    # labels of panels side by side would meet
-    place = ax.get_subplotspec()
-    alone = place is None or place.get_gridspec().ncols == 1
-    ax.set_xlabel("model size $S$ (non-embedding parameters)" if alone else "model size $S$")
-    return ax
-
-
 def row_axis(ax, names):
     """One row per name, the first on top: the heights to draw at, int64 (n,)."""
     rows = np.arange(len(names))[::-1]
@@ -46,13 +36,6 @@ def row_axis(ax, names):
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="y", visible=False)
     return rows
-
-
-def name_once(ax, label, **style):
-    """An entry in grey for the legend of an axis, unless it has one of that name."""
-    if label not in ax.get_legend_handles_labels()[1]:
-        ax.plot([], [], color=GREY, label=label, **style)
-    return ax
 
 
 def mark(i):
@@ -111,50 +94,6 @@ def label_ends(ax):
 
 
 # ---- laws over sizes, and what follows from them
-
-
-def draw_points(ax, x, y, lo=None, hi=None, label=None, hollow=False, **style):
-    """Points, arrays (M,), with their interval as bars; hollow: numbers that are not ours."""
-    bars = None if lo is None else np.clip([y - lo, hi - y], 0, None)
-    style = {"marker": "o", **style, "linestyle": "none", "elinewidth": 1.1}
-    style["markerfacecolor"] = "white" if hollow else style.get("color")
-    ax.errorbar(x, y, yerr=bars, label=label, **style)
-    return ax
-
-
-def draw_line(ax, law, times=1, **style):
-    """A fitted law, `times` so high, a little beyond both ends of its sizes,
-    where it was fitted."""
-    if np.isfinite(law.alpha):
-        sizes = np.geomspace(law.S.min() / 1.25, law.S.max() * 1.25, 100)
-        ax.plot(sizes, times * np.exp(law.y_at(sizes)), **style)
-    return ax
-
-
-def draw_fit(ax, law, ends=None, label=None, hollow=False, shift=0.0, **style):
-    """Fig. 3 of the paper: a law with its points, their intervals, and its line.
-
-    ends: (low, high) of the points, arrays (M,); when not given, the law's own over resampled
-    sources, and behind them pale bars over sources and trainings, each where it is known.
-    shift: of the points, decades right.
-    """
-    x = law.S * 10**shift
-    look = {"color": style.get("color", "C0")}
-    if ends is None and law.training_band is not None:
-        low, high = np.exp(law.training_band)
-        wide = {"linewidth": 5, "alpha": FAINT}
-        ax.vlines(x, low, high, **look, **wide)
-        name_once(ax, SOURCES, linewidth=1.1)
-        name_once(ax, TRAININGS, **wide)
-    if ends is None:
-        ends = (None, None) if law.band is None else np.exp(law.band)
-    loss = np.exp(law.y)
-    draw_points(ax, x, loss, *ends, label, hollow, **style)
-
-    # the line has no marks
-    look["linestyle"] = style.get("linestyle", "-")
-    draw_line(ax, law, **look)
-    return law_axes(ax)
 
 
 def draw_coverage(ax, frame, nominal=0.95):
