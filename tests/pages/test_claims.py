@@ -361,7 +361,8 @@ def test_a_claim_has_its_words_its_pages_and_one_rule(words):
         words.proved
     )
     assert words.proved in ("", "agrees", "differs") and not (words.rule and words.proved)
-    # its first page judges it, or proves it; of two kinds of evidence one name may be made of both
-    if words.pages[0][0].isdigit():
-        text = (root() / "notebooks" / f"{words.pages[0]}.md").read_text()
-        assert re.sub("_(grid|published)$", "", words.name) in text
+    # judged by its first page, or by that of findings, if it is not proved; a name may be made of
+    # two, for two kinds of evidence
+    pages = [root() / f"notebooks/{page}.md" for page in (words.pages[0], "17_findings")]
+    text = "".join(path.read_text() for path in pages if path.is_file())
+    assert words.proved or re.sub("_(grid|published)$", "", words.name) in text
