@@ -135,22 +135,9 @@ def cluster(place):
     (place / "hook" / "sitecustomize.py").write_text(HOG)
     os.environ["PYTHONPATH"] = f"{place / 'hook'}:{ROOT}"
     flow, asked = ROOT / "workflow", 0
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--snakefile",
-        flow / "Snakefile",
-        "--directory",
-        place,
-    ]
-    command += [
-        "--profile",
-        flow / "profiles" / "slurm",
-        "--config",
-        "families=toy",
-        "corpora=lines,more",
-    ]
+    command = [sys.executable, "-m", "snakemake", "--snakefile", flow / "Snakefile"]
+    command += ["--directory", place, "--profile", flow / "profiles/slurm"]
+    command += ["--config", "families=toy", "corpora=lines,more"]
     command += ["--", *(f"logs/done/measure/toy/{m}" for m in MODELS)]
     log = place / "logs" / "toy-m1.log"
     try:
@@ -169,21 +156,13 @@ def cluster(place):
                 seen = {m: jobs(m)[known[m] :] for m in MODELS}
                 fine = run.returncode == 0 and left(results) == expected
                 for tried in seen.values():
-                    ends, mb = (
-                        [state == "COMPLETED" for _, state, _ in tried],
-                        [mb for *_, mb in tried],
-                    )
-                    fine &= (
-                        ends == [False, True][-jobs_each:] and mb == [mb[0], 2 * mb[0]][:jobs_each]
-                    )
+                    _, states, mb = zip(*tried, strict=True)
+                    fine &= states[-1] == "COMPLETED" and len(tried) == jobs_each
+                    fine &= "COMPLETED" not in states[:-1] and mb[-1] == mb[0] * jobs_each
                 asked = max((mb for _, _, mb in seen["m0"]), default=0) + 300
                 count.take(fine, f"{results.name}: {seen} {said[-600:]}")
                 judge(count, place, results, expected, results.name)
-                states = (
-                    f"{m} " + ", then ".join(f"{s} at {mb} MB" for _, s, mb in seen[m])
-                    for m in MODELS
-                )
-                count.note += f"{count.note and ', '}{results.name}: {'; '.join(states)}"
+                count.note += f" {results.name}: {seen}"
     except RuntimeError as error:
         count.note = f"skipped: the daemons do not run here: {error}"
     return count

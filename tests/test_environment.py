@@ -30,28 +30,18 @@ def pins(name):
     return {canonicalize_name(package): version for package, version in found}
 
 
-def asked_for():
-    """Every requirement that `make` must be able to install from the lock; torch stands apart."""
-    lines = PROJECT["dependencies"] + [
-        line for e in LOCKED_EXTRAS for line in PROJECT["optional-dependencies"][e]
-    ]
-    return [Requirement(line) for line in lines]
-
-
 def environment():
     return yaml.safe_load((ROOT / "environment.yml").read_text())
 
 
 def test_the_lock_satisfies_every_requirement():
-    locked = pins("requirements.lock")
-    for requirement in asked_for():
-        if requirement.name == "torch":
-            continue
+    locked, extras = pins("requirements.lock"), PROJECT["optional-dependencies"]
+    lines = PROJECT["dependencies"] + [line for e in LOCKED_EXTRAS for line in extras[e]]
+    for requirement in map(Requirement, lines):
         version = locked.get(canonicalize_name(requirement.name))
-        assert version, (
-            f"{requirement.name} is in pyproject.toml but not in requirements.lock; run `make lock`"
-        )
-        assert requirement.specifier.contains(version, prereleases=True), str(requirement)
+        if requirement.name != "torch":  # which stands in a lock of its own
+            assert version, f"{requirement.name} is not in requirements.lock; run `make lock`"
+            assert requirement.specifier.contains(version, prereleases=True), str(requirement)
 
 
 LOCK = (ROOT / "requirements.lock").read_text()
@@ -110,20 +100,16 @@ HOSTILE = "a';touch ran;'b`touch ran`$(shell touch ran)\"$$(touch ran)$HOME"
         (["labs", "FAMILIES=a`touch ran`;'b *"], "a`touch ran`;'b *"),
         (["paper", "PAPER=--plan `touch ran` *"], "--plan `touch ran` *"),
         (["page", f"PAGE={HOSTILE}"], f"--page {HOSTILE} --family  --corpus "),
-        (["page", "PAGE=02", "FAMILY=a `touch ran`", "CORPUS=my `touch ran`"],
-         "--page 02 --family a `touch ran` --corpus my `touch ran`"),
-        (["page", "PAGE=02"], "workflow.pages --page 02 --family  --corpus "),
     ],
 )  # fmt: skip
 def test_names_given_to_make_are_handed_on_and_never_commands(make, tmp_path, words, said):
-    venv = tmp_path / "checkout" / ".venv"
-    (venv / "bin").mkdir(parents=True)
-    (venv / "bin" / "python").write_text('#!/bin/sh\necho "$@"\n')
-    (venv / "bin" / "python").chmod(0o755)
-    (venv / ".ready").touch()
+    place = tmp_path / "checkout"
+    (place / ".venv/bin").mkdir(parents=True)
+    (place / ".venv/.ready").touch()
+    shutil.copy(shutil.which("echo"), place / ".venv/bin/python")
     done = make(*words)
     assert done.returncode == 0 and done.stdout.endswith(f"{said}\n"), done.stdout + done.stderr
-    assert not (tmp_path / "checkout" / "ran").exists()
+    assert not (place / "ran").exists()
 
 
 PROGRAM = """#!/bin/sh
@@ -170,16 +156,10 @@ def test_an_environment_of_a_user_is_never_cleared_and_gets_pip(make, tmp_path):
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 def test_make_without_a_python_that_fits_is_one_sentence(make):
-    done = make("env", python3=None)
-    assert (
-        done.returncode and "Python 3.11, 3.12 or 3.13 is needed and was not found" in done.stdout
-    )
-    done = make("env", f"PYTHON={shutil.which('false')}")
-    assert (
-        done.returncode
-        and "Python 3.11, 3.12 or 3.13 is needed" in done.stdout
-        and "Traceback" not in done.stderr
-    )
+    for words, programs in ((["env"], {"python3": None}), (["env", "PYTHON=false"], {})):
+        done = make(*words, **programs)
+        assert done.returncode and "Python 3.11, 3.12 or 3.13 is needed" in done.stdout
+        assert "Traceback" not in done.stderr
 
 
 def test_constraints_repeat_the_lock():
@@ -210,24 +190,15 @@ def test_services_of_others_install_by_hashes():
         assert not re.search("INDEX|FIND_LINKS|pip install", path.read_text()), path
 
 
-def test_the_image_is_made_of_the_lock():
-    lines = (ROOT / "Dockerfile").read_text().splitlines()
-    assert "RUN make env PYTHON=python" in lines and not any("pip install" in x for x in lines)
-    (python,) = (
-        x.removeprefix("FROM python:").split("-")[0] for x in lines if x.startswith("FROM")
-    )
-    assert python == next(d for d in environment()["dependencies"] if "python=" in d).split("=")[1]
-
-
-def test_conda_brings_only_python_and_pip():
-    dependencies = environment()["dependencies"]
-    conda = [d for d in dependencies if isinstance(d, str)]
-    assert {d.split("=")[0] for d in conda} == {"python", "pip"}
-    python = next(d.split("=")[1] for d in conda if d.startswith("python="))
+def test_image_and_conda_bring_one_python_and_install_from_the_lock():
+    lines, dependencies = (ROOT / "Dockerfile").read_text(), environment()["dependencies"]
+    assert "RUN make env PYTHON=python\n" in lines and "pip install" not in lines
+    python, pip, others = dependencies
+    python = python.removeprefix("python=")
+    assert pip.startswith("pip") and f"FROM python:{python}-" in lines
     assert f"{python}.0" in SpecifierSet(PROJECT["requires-python"])
-    conda_pip = next(d["pip"] for d in dependencies if isinstance(d, dict))
-    assert f"torch=={pins(LOCKS[1])['torch']}" in conda_pip and "torch" not in pins(LOCKS[0])
-    assert f"-e .[{','.join(LOCKED_EXTRAS)}]" in conda_pip
+    assert f"torch=={pins(LOCKS[1])['torch']}" in others["pip"] and "torch" not in pins(LOCKS[0])
+    assert f"-e .[{','.join(LOCKED_EXTRAS)}]" in others["pip"]
 
 
 def test_notices_are_of_the_versions_of_the_scripts_that_the_site_holds():

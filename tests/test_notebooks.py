@@ -2,10 +2,9 @@
 
 import ast
 import re
-import shutil
 from pathlib import Path
 
-import jupytext.cli
+import jupytext
 import nbformat
 import pytest
 import yaml
@@ -49,16 +48,6 @@ def test_every_notebook_has_its_pair():
     assert NOTEBOOKS and names == {p.stem for p in NOTEBOOKS}
 
 
-def test_a_new_page_is_paired(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(ROOT / "pyproject.toml", ".")
-    Path("notebooks").mkdir()
-    Path("notebooks/25_new.md").write_text("# New\n\n```{code-cell}\nx = 1\n```\n")
-    assert jupytext.cli.jupytext(["--sync", "notebooks/25_new.md"]) == 0
-    cells = jupytext.read("notebooks/25_new.ipynb").cells
-    assert [cell.cell_type for cell in cells] == ["markdown", "code"]
-
-
 def test_every_page_says_how_it_opens():
     openings = yaml.safe_load((ROOT / "book/pages.yml").read_text())
     # what is to be copied is no page
@@ -68,53 +57,48 @@ def test_every_page_says_how_it_opens():
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-class TestSource:
-    def test_both_halves_say_the_same(self, path):
-        halves = [jupytext.read(p) for p in (path, path.with_suffix(".md"))]
-        cells = [
-            [(c.cell_type, c.source.strip(), c.metadata.get("tags", [])) for c in notebook.cells]
-            for notebook in halves
-        ]
-        assert cells[0] == cells[1], f"run `jupytext --sync notebooks/{path.stem}.md`"
-        assert halves[0].metadata["kernelspec"]["name"] == "python3"
+def test_both_halves_say_the_same_and_hold_no_output(path):
+    halves = []
+    for half in map(jupytext.read, (path, path.with_suffix(".md"))):
+        assert half.metadata["kernelspec"]["name"] == "python3"
+        cells = [(c.cell_type, c.source.strip(), c.metadata.get("tags", [])) for c in half.cells]
+        halves.append(cells)
+    assert halves[0] == halves[1], f"run `jupytext --sync notebooks/{path.stem}.md`"
+    for cell in code_of(path):
+        assert not cell.outputs and cell.execution_count is None
 
-    def test_no_output_is_committed(self, path):
-        for cell in code_of(path):
-            assert not cell.outputs and cell.execution_count is None
 
-    def test_parameters_are_typed_and_commented(self, path):
-        cells = [c for c in code_of(path) if "parameters" in c.metadata.get("tags", [])]
-        assert len(cells) == 1
-        for line in cells[0].source.splitlines():
-            assert re.match(r"(#|$|seed: int = \d+$|\w+: \w+(\[.*\])? = .*  # )", line), line
-        if path.stem in pages.notebooks() and not pages.is_once(path.stem):
-            assert {"family", "corpora", "seed"} <= set(pages.defaults(path.stem))
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_a_page_imports_the_library_as_a_whole_and_few_modules_of_paper(path):
+    """`import rbplib as rbp`, `paper.book`, three modules more; some pages show the library's
+    own parts, or train."""
+    code = "\n".join(cell.source for cell in python_of(path))
+    modules = set()
+    for name in names_in(re.sub(r"^[%!].*$", "", code, flags=re.M)):
+        allowed = name in IMPORTED or name.startswith(("paper.", *OUTSIDE))
+        assert allowed or path.stem in PENDING, name
+        modules |= {name} if name.startswith("paper.") else set()
+    most = 4 + (path.stem == "17_findings")  # which collects all kinds of evidence
+    assert path.stem in PENDING or len(modules) <= most, modules
 
-    def test_a_page_imports_the_library_as_a_whole_and_few_modules_of_paper(self, path):
-        """`import rbplib as rbp`, `paper.book`, three modules more; some pages show the library's
-        own parts, or train."""
-        code = "\n".join(cell.source for cell in python_of(path))
-        modules = set()
-        for name in names_in(re.sub(r"^[%!].*$", "", code, flags=re.M)):
-            allowed = name in IMPORTED or name.startswith(("paper.", *OUTSIDE))
-            assert allowed or path.stem in PENDING, name
-            modules |= {name} if name.startswith("paper.") else set()
-        most = 4 + (path.stem == "17_findings")  # which collects all kinds of evidence
-        assert path.stem in PENDING or len(modules) <= most, modules
 
-    def test_cells_call_and_modules_compute(self, path):
-        for cell in python_of(path):
-            tree = ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.M))
-            for node in ast.walk(tree):
-                if isinstance(node, ast.FunctionDef):
-                    assert node.end_lineno - node.lineno < 5, f"{node.name} belongs in paper/"
-
-    def test_a_cell_is_short_and_says_nothing(self, path):
-        cells = [c for c in python_of(path) if "parameters" not in c.metadata.get("tags", [])]
-        for cell in cells:
-            assert len(cell.source.splitlines()) <= 12, cell.source
-            assert max(map(len, cell.source.splitlines())) <= 76, cell.source
-            assert not re.search(r"\bsay\(", cell.source), cell.source
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_cells_are_short_and_parameters_typed_and_commented(path):
+    parameters = []
+    for cell in python_of(path):
+        lines = cell.source.splitlines()
+        if "parameters" in cell.metadata.get("tags", []):
+            parameters.append(lines)
+            continue
+        assert len(lines) <= 12 and max(map(len, lines)) <= 76, cell.source
+        for node in ast.walk(ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.M))):
+            if isinstance(node, ast.FunctionDef):
+                assert node.end_lineno - node.lineno < 5, f"{node.name} belongs in paper/"
+    (lines,) = parameters
+    for line in lines:
+        assert re.match(r"(#|$|seed: int = \d+$|\w+: \w+(\[.*\])? = .*  # )", line), line
+    if path.stem in pages.notebooks() and not pages.is_once(path.stem):
+        assert {"family", "corpora", "seed"} <= set(pages.defaults(path.stem))
 
 
 def test_sentences_that_pages_share_have_names_of_their_own():
@@ -124,19 +108,16 @@ def test_sentences_that_pages_share_have_names_of_their_own():
 
 
 def test_tidying_drops_times_and_stderr_and_hides_parameters():
-    parameters = new_code_cell(
-        "n = 1", metadata={"tags": ["injected-parameters"], "papermill": {"x": 1}}
-    )
     outputs = [new_output("stream", name="stderr", text="noise"), new_output("stream", text="seen")]
-    code = new_code_cell("1", outputs=outputs, metadata={"execution": {"t": "1"}})
-    notebook = new_notebook(cells=[new_markdown_cell("# A page"), parameters, code])
-    notebook.metadata["papermill"] = {"start": "now"}
+    about = {"tags": ["injected-parameters"], "papermill": {"x": 1}, "execution": {"t": "1"}}
+    cells = [new_markdown_cell("# A page"), new_code_cell("1", outputs=outputs, metadata=about)]
+    notebook = new_notebook(cells=cells, metadata={"papermill": {"start": "now"}})
     for _ in range(2):
         pages.tidy(notebook, "other")
-    assert notebook.cells[0].source == "# A page (other)"
-    assert notebook.cells[1].metadata == {"tags": ["injected-parameters", "remove-cell"]}
-    assert notebook.cells[2].metadata == {"tags": ["hide-input"]}
-    assert [o.text for o in notebook.cells[2].outputs] == ["seen"] and not notebook.metadata
+    title, code = notebook.cells
+    assert title.source == "# A page (other)" and [o.text for o in code.outputs] == ["seen"]
+    assert code.metadata == {"tags": ["injected-parameters", "remove-cell"]}
+    assert not notebook.metadata
 
 
 def test_links_lead_to_pages_and_headings_that_are_there():
@@ -156,26 +137,22 @@ def test_nothing_of_the_paper_is_lost():
     that speaks of it."""
     text = (ROOT / "notebooks/17_findings.md").read_text().split("## Where each part of the")[1]
     rows = [line.strip("| ").split("|") for line in text.split("##")[0].splitlines()[4:] if line]
-    seen = {"figures": set(), "equations": set(), "parts": set()}
-    for part, figures, equations, places in rows:
-        names = re.findall(r'data-page="(\w+)"', places) or ["17_findings"]
-        paths = [p for n in names for p in ROOT.glob(f"*/{n}.md")] + [
-            p for n in names for p in ROOT.glob(f"book/derivations/{n}.md")
-        ]
-        assert len(paths) == len(names), places
-        words = " ".join(path.read_text() for path in paths)
-        for number in re.findall(r"\d\w?", figures):
-            assert re.search(rf"Figures? (\d\w? and )?{number}\b", words), (names, number)
-            seen["figures"].add(number[0])
-        for number in re.findall(r"\b(?:\d(?:\.\d)?|[A-D])\b", part):
-            assert number in "126" or number in words, (names, number)
-            seen["parts"].add(number)
-        low, _, high = equations.strip().replace(", ", " to ").partition(" to ")
-        ends = [int(end) for end in (low, high) if end.strip()]
-        spans = range(ends[0], ends[-1] + 1) if "to" in equations else ends
-        seen["equations"].update(spans)
-    assert seen["figures"] == {*"12345678"} and seen["equations"] == {*range(1, 28)}
-    assert seen["parts"] == {*"1236ABD", "4.1", "4.2", "4.3", "4.4", "5.1", "5.2"}
+    named, equations = set(), set()
+    for part, figures, numbers, places in rows:
+        pages = re.findall(r'data-page="(\w+)"', places) or ["17_findings"]
+        texts = [p.read_text() for n in pages for p in ROOT.glob(f"[nb]*/**/{n}.md")]
+        assert len(texts) == len(pages), places
+        wanted = [f"Figure {n}" for n in re.findall(r"\d\w?", figures)]
+        wanted += re.findall(r"\b\d\.\d|\b[A-D]\b", part)
+        for name in wanted:
+            words = name.replace("Figure ", r"Figures? (\d\w? and )?")
+            assert re.search(rf"{words}\b", " ".join(texts)), (pages, name)
+        named.update(name[:8] for name in wanted)
+        ends = [int(n) for n in re.findall(r"\d+", numbers)]
+        equations.update(range(ends[0], ends[-1] + 1) if "to" in numbers else ends)
+    parts = "4.1 4.2 4.3 4.4 5.1 5.2 A B D".split()
+    assert named == {f"Figure {n}" for n in range(1, 9)} | {*parts}
+    assert equations == {*range(1, 28)}
 
 
 def contents():
@@ -190,19 +167,14 @@ def contents():
 def test_the_contents_hold_each_topic_once_and_no_other_family():
     from sphinx.util.matching import patfilter
 
-    once = list(filter(pages.is_once, pages.notebooks()))
-    per_family = [name for name in pages.notebooks() if name not in once]
-    families = [pages.DEFAULT_FAMILY, "other", "more"]
-    paths = [f"book/_executed/{family}/{name}" for family in families for name in per_family]
-    paths += [f"book/_executed/all/{name}" for name in (*once, "families")]
-    shown = [
-        p
-        for patterns in contents()[1].values()
-        for pattern in patterns
-        for p in patfilter(paths, pattern)
-    ]
-    story = {f"book/_executed/{pages.DEFAULT_FAMILY}/{name}" for name in per_family}
-    assert sorted(shown) == sorted(story | {f"book/_executed/all/{name}" for name in once})
+    once = set(filter(pages.is_once, pages.notebooks()))
+    story = {f"{pages.DEFAULT_FAMILY}/{name}" for name in pages.notebooks().keys() - once}
+    story |= {f"all/{name}" for name in once}
+    others = {f"other/{name}" for name in pages.notebooks().keys() - once} | {"all/families"}
+    paths = [f"book/_executed/{name}" for name in story | others]
+    patterns = [pattern for part in contents()[1].values() for pattern in part]
+    shown = [path for pattern in patterns for path in patfilter(sorted(paths), pattern)]
+    assert sorted(shown) == sorted(f"book/_executed/{name}" for name in story)
     # a page's number is its place in the menu
     numbers = [int(stem[:2]) for stem in (Path(p).stem for p in shown) if stem[0].isdigit()]
     assert numbers == [*range(1, 19)]

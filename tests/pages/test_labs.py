@@ -107,28 +107,23 @@ def test_the_runs_are_the_librarys(ran, class_room):
     assert lab["alike"] == pytest.approx((ratio - 1) / (ratio - 1 + mean_size))
 
 
-def test_the_fits_at_every_k_are_the_librarys(ran, class_room):
-    fits = ran["4_noise"]["fits"]
-    for k in (min(fits), max(fits)):
-        law = rbp.fit(rbp.rbp_loss(class_room[1], k), n_bootstrap=0)
-        assert fits[k][:2] == pytest.approx((law.alpha, law.r2))
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_students_get_no_solution_and_teachers_all(class_room, page):
-    text = page.read_text()
-    code, sheets, pairs = CODE.findall(text), [], []
+    text, sheets = page.read_text(), []
     for name in (page.stem, f"{page.stem}_solved"):
         sheets.append((class_room[0] / f"{name}.md").read_text())
-        pairs.append(nbformat.read(class_room[0] / f"{name}.ipynb", 4))
-        written = [(cell.cell_type, cell.source) for cell in jupytext.reads(sheets[-1], "md").cells]
-        assert written == [(cell.cell_type, cell.source) for cell in pairs[-1].cells]
-    student, teacher = sheets
-    room = text.count("{exercise}") * [""]  # for an answer
+        pair = nbformat.read(class_room[0] / f"{name}.ipynb", 4)
+        cells = [
+            [(c.cell_type, c.source) for c in n.cells]
+            for n in (jupytext.reads(sheets[-1], "md"), pair)
+        ]
+        assert cells[0] == cells[1]
+        sheets.append(str(pair))
+    student, notebook, teacher, _ = sheets
+    code, room = CODE.findall(text), text.count("{exercise}") * [""]  # for an answer
     assert CODE.findall(student) == code[:1] + room and CODE.findall(teacher) == code
-    tasks = [text.count("{solution}"), teacher.count("**Solution.**"), student.count("## Task: ")]
-    assert tasks == 3 * [text.count("{exercise}")]
-    public = student + str(pairs[0])
+    assert text.count("{solution}") == teacher.count("**Solution.**") == len(room)
+    public = student + notebook
     assert "Solution" not in public and not re.search(r"'text': '\w", public)
     (marked,) = re.findall(r"\{choice\}`.*?(\*[^*]+\*).*`", text)
     assert marked in teacher and marked not in public and marked.strip("*") in student

@@ -38,3 +38,14 @@ def test_a_browser_prints_each_chapter_on_a_page_of_its_own(tmp_path):
     data = pdf.printed(tmp_path / "page.html", tmp_path / "book.pdf", chromium).read_bytes()
     assert b"/Dest" in data and b"file:" not in data  # links lead within, not to this machine
     assert data.startswith(b"%PDF") and len(re.findall(rb"/Type\s*/Page\b", data)) == 3
+
+
+def test_a_browser_that_fails_leaves_the_pdf_of_before(tmp_path):
+    kept, broken = tmp_path / "book.pdf", tmp_path / "chromium"
+    kept.write_bytes(b"%PDF of before")
+    write = 'case $a in *pdf=*) echo x > "${a#*pdf=}";; esac'
+    broken.write_text(f"#!/bin/sh\nfor a; do {write}; done; exit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(RuntimeError, match="chromium"):
+        pdf.printed(tmp_path / "page.html", kept, str(broken))
+    assert kept.read_bytes() == b"%PDF of before"

@@ -144,7 +144,7 @@ def write_planted(place):
     """Planted pages below `place`/book, and what the extensions read beside them; their names."""
     executed = place / "book" / "_executed"
     (place / "logs" / "runs").mkdir(parents=True)
-    for family in ("fam", "other"):
+    for family in ("fam", "z<b"):
         path = executed / family / "02_x.ipynb"
         path.parent.mkdir(parents=True)
         nbformat.write(planted_page(), path)
@@ -167,7 +167,7 @@ def write_planted(place):
         (place / "book" / name).unlink()
         (place / "book" / name).write_text(json.dumps(record))
     return [name.rpartition(".")[0] for name in files] + [
-        f"book/_executed/{f}/02_x" for f in ("fam", "other")
+        f"book/_executed/{f}/02_x" for f in ("fam", "z<b")
     ]
 
 
@@ -232,23 +232,22 @@ def part(text, begin, end):
     return text.split(begin, 1)[1].split(end, 1)[0]
 
 
-def test_a_page_opens_with_its_question_and_what_it_needs(page):
-    opening = part(page, '<div class="rbp-opening docutils container">', "</div>")
-    assert words(opening) == (
-        "Is it < 1? After this page you can fit a line; read it. Needs: 03 · The <next> page . "
-        "About 12 minutes."
+def test_a_page_opens_with_what_it_rests_on_its_question_and_its_answer(site, page):
+    places = ["<h1>", "rbp-scope docutils", "rbp-opening", "rbp-answer-title"]
+    assert sorted(places, key=page.index) == places
+    assert "02 · A law" in part(page, "<h1>", "</h1>")
+    assert "02 · A law" in part(site[0]["book/start"], "bd-links", "</nav>")
+    assert (
+        part(page, "rbp-scope", "</div>").count("Four models.") == page.count("Four models.") == 1
     )
-    assert 'href="03_y.html"' in opening and page.index("</h1>") < page.index("rbp-opening")
-
-
-def test_an_author_answers_at_the_top_and_verdicts_are_folded_below(page):
-    assert page.count("It agrees.") == 1
-    box = part(page, "rbp-answer-title", "Results<")
-    before, rest = box.split("<summary>Verdicts, rules and numbers</summary>")
-    assert words(before.split(">", 1)[1].rsplit("<", 1)[0]) == "In short All is well."
+    opening = part(page, '<div class="rbp-opening docutils container">', "</div>")
+    assert "Is it < 1? After this page you can fit a line; read it." in words(opening)
+    assert 'href="03_y.html"' in opening
+    # the author's words, below them folded verdicts, and in these what they rest on
+    before, rest = part(page, "rbp-answer-title", "Results<").split("<summary>Verdicts", 1)
+    assert "All is well." in before and "It agrees." in rest and page.count("It agrees.") == 1
     assert "−log p<sub>N</sub> rises" in rest and "Two. Three. Four. Five." in words(rest)
-    fold = part(rest, '<details class="rbp-fold rbp-below">', "</details>")
-    assert words(fold) == "rule, numbers, what would change it Its rule."
+    assert "Its rule." in part(rest, '<details class="rbp-fold rbp-below">', "</details>")
 
 
 def test_hidden_code_is_folded_at_its_place_and_shown_code_stays(page):
@@ -258,28 +257,14 @@ def test_hidden_code_is_folded_at_its_place_and_shown_code_stays(page):
     assert not any("shown_code" in code for code in folds) and "shown_code" in page
 
 
-def test_figures_have_numbers_words_and_folds_and_say_of_which_text_they_are(page):
+def test_figures_have_numbers_words_folds_and_data_and_say_of_which_text_they_are(site, page):
     captions = [words(text.split("</p>")[0]) for text in page.split('<p class="rbp-caption">')[1:]]
     assert captions == ["Fig. 02.1. One.", "Fig. 02.2. It rises .", "Fig. 02.3. The same on B"]
     fold = part(page, '<div data-of="[&quot;A, &lt;b&gt;&quot;]">', "</details>")
-    assert (
-        "<summary>More &amp; &lt;more&gt;</summary>" in fold
-        and 'alt="Another log RBP₁ at −62.1."' in fold
-    )
+    assert "More &amp; &lt;more&gt;</summary>" in fold and "log RBP₁ at −62.1." in fold
     assert 'rbp-texts" data-texts="[&quot;A, &lt;b&gt;&quot;, &quot;B&quot;]"' in page
-
-
-def test_a_page_has_its_number_and_under_its_title_what_it_rests_on(site, page):
-    assert "02 · A law" in part(page, "<h1>", "</h1>")
-    assert "02 · A law" in part(site[0]["book/start"], "bd-links", "</nav>")
-    box = part(page, "rbp-scope", "</div>")
-    assert box.count("Four models.") == page.count("Four models.") == 1
-    assert page.index("</h1>") < page.index("rbp-scope") < page.index("rbp-opening")
-
-
-def test_a_figure_says_what_drew_it_and_gives_its_data(site, page):
     line = part(page, '<p class="rbp-from">', "</p>")
-    assert words(line) == "Cell 3 of 02_x.ipynb · its data" and 'id="fig-02-1"' in page
+    assert words(line).startswith("Cell 3 of 02_x.ipynb") and 'id="fig-02-1"' in page
     data = re.search(r'href="([^"]+)" download', line)[1]
     assert (site[2] / "book/_executed/fam" / data).read_text() == "x,y\n1,2\n"
     moving = (site[2] / "_downloads/figures/hostile/02_top1_law-2.json").read_text()
@@ -288,72 +273,64 @@ def test_a_figure_says_what_drew_it_and_gives_its_data(site, page):
 
 def test_formulas_of_tables_are_set_and_a_csv_is_left_plain(page):
     assert "<caption>log<sub>10</sub> of RBP<sup>N</sup></caption>" in page
-    assert '<td class="text">−log RBP<sub>1</sub></td>' in page
-    assert '<th scope="col">α</th>' in page and "alpha\\n-log RBP_1" in page
+    assert '<td class="text">−log RBP<sub>1</sub></td>' in page and "alpha\\n-log RBP_1" in page
 
 
 def test_the_number_of_a_page_leads_to_it_but_in_code_and_on_itself(page):
     sentence = part(page, "Opening words.", "</p>")
     assert sentence.count("<a ") == 1 and 'href="03_y.html"' in sentence
-    assert words(sentence).startswith("Pages 03 and 04;")
+    titles = [words(text.split("</p>")[0]) for text in page.split('<p class="admonition-title">')]
+    assert titles[1::2] == ["Exercise 02.1", "Exercise 02.2"]
 
 
 def test_the_footer_has_a_line_that_runs_in_a_shell_and_the_circumstances_of_this_run(site, page):
-    footer = words(page.split("How this page was made")[1].split("</details>")[0])
-    line = re.sub("<[^>]+>", "", part(page.split("How this page was made")[1], "<pre>", "</pre>"))
+    footer = page.split("How this page was made")[1].split("</details>")[0]
+    line = re.sub("<[^>]+>", "", part(footer, "<pre>", "</pre>"))
     asked = shlex.split(html.unescape(line))
     assert asked[:3] == ["papermill", "notebooks/02_x.ipynb", "02_x.ipynb"]
     assert yaml.safe_load(asked[asked.index("-y") + 1]) == PARAMETERS
-    for told in ("fam/m/c 0123456789ab", "2026-01-02 03:04 UTC", "Seconds 7", "<Linux>"):
-        assert told in footer
-    assert "2026-01-02" not in site[0]["book/_executed/other/02_x"]  # its log is of another run
+    for told in ("fam/m/c 0123456789ab", "2026-01-02 03:04 UTC", "<Linux>"):
+        assert told in words(footer)
+    assert "2026-01-02" not in site[0]["book/_executed/z<b/02_x"]  # its log is of another run
 
 
 def test_the_switch_leads_to_the_same_page_of_other_families(site, page):
-    switch = part(page, '<nav class="rbp-families"', "</nav>")
-    assert re.findall(r"<a ([^>]+)>([^<]+)", switch) == [
-        ('aria-current="page"', "fam"),
-        ('href="../other/02_x.html"', "other"),
-    ]
+    switch = BeautifulSoup(page, "html.parser").select("nav.rbp-families a")
+    links = [("fam", None), ("z<b", "../z<b/02_x.html")]
+    assert [(a.text, a.get("href")) for a in switch] == links
     assert "rbp-families" not in site[0]["book/start"]
 
 
-def test_a_field_has_a_label_a_unit_and_a_tolerance_and_a_choice_one_right_answer(start):
+def test_a_field_has_a_label_and_a_tolerance_and_a_choice_one_right_answer(start):
     first, second = re.findall(r'<span class="rbp-check".*?</output></span>', start)
-    assert 'data-value="0.25" data-within="0.01"' in first and 'aria-live="polite"' in first
-    assert words(first) == "An answer (nats, within 0.01) Check"
-    assert words(second) == "Whole (exact) Check"
+    assert 'data-value="0.25" data-within="0.01"' in first
+    assert words(first) == "An answer (nats, within 0.01) Check" and "(exact)" in second
     ident = re.search(r'<input id="([^"]+)" type="text" inputmode="decimal"', first)[1]
     assert f'<label for="{ident}">' in first
     (choice,) = re.findall(r'role="radiogroup" aria-label="Which\?".*?</output></span>', start)
     answers = re.findall(r'name="([^"]+)" data-right="(.)"> ([^<]+)</label>', choice)
     assert [answer[1:] for answer in answers] == [("0", "&lt;one&gt;"), ("1", "other")]
-    assert len({name for name, *_ in answers}) == 1
 
 
 @pytest.mark.skipif(
     shutil.which("node") is None, reason="there is no node to run the page's script"
 )
 def test_a_field_reads_numbers_as_people_write_them():
-    script = (ROOT / "book" / "_static" / "rbp.js").read_text()
-    typed = script[script.index("  function typed") : script.index("  function checked")]
+    script = (ROOT / "book/_static/rbp.js").read_text()
+    typed = part(script, "  function typed", "  function checked")
     cases = {"1,035": [1.035, 1035], "0,0606": [0.0606], "6.06e-2": [0.0606], "2 000": [2000]}
     cases |= {"25%": [25, 0.25], "\u22123": [-3], "abc": [], "": []}
-    code = f"{typed}; console.log(JSON.stringify({json.dumps(list(cases))}.map(typed)))"
-    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == list(cases.values())
+    code = f"function typed{typed}; console.log(JSON.stringify({[*cases]}.map(typed)))"
+    assert json.loads(subprocess.check_output(["node", "-e", code])) == [*cases.values()]
 
 
 def test_figures_words_and_links_of_a_run_are_shown_and_lacking_ones_are_said(site, start):
-    (picture,) = re.findall(
-        r'<img [^>]*alt="Another log RBP₁ at −62.1." class="rbp-figure" src="../([^"]+)"', start
-    )
+    (picture,) = re.findall(r'alt="Another [^"]*" class="rbp-figure" src="../([^"]+)"', start)
     assert (site[2] / picture).is_file() and "without this figure of the page 02_x" in start
     text = words(start)
     assert "It agrees." in text and "built without what page 03_y says here" in text
     anchor = "_executed/fam/02_x.html#how-sure-and-what-would-change-it"
-    assert re.search(rf'href="{anchor}"><span[^>]*>How sure\?</span></a>', start)
-    assert "<em>Nothing</em>" in start
+    assert f'href="{anchor}"' in start and "<em>Nothing</em>" in start
 
 
 def test_the_first_use_of_a_word_is_linked_with_its_meaning(start):
@@ -368,7 +345,6 @@ def test_the_page_of_names_holds_every_public_one_with_its_words(site):
     for name in set(rbplib.__all__) - {"__version__"}:
         first = inspect.getdoc(getattr(rbplib, name)).splitlines()[0]
         assert " ".join(first.split()) in text, name
-    assert "fit(loss=None,estimator='least_squares',n_bootstrap=10000" in text.replace(" ", "")
 
 
 def alive(text):
@@ -399,10 +375,9 @@ def test_nothing_that_titles_say_becomes_markup(site):
     assert "<img" not in (out / "searchindex.js").read_text()  # a title found is shown as HTML
 
 
-@pytest.mark.parametrize(
-    "text", [HOSTILE, "1. a", "# a", "- a", "    a", "a\n\n> b", "~~a~~", "***", "|a|b|\n|-|-|"]
-)
-def test_what_people_write_means_nothing_in_markdown(text):
-    rendered = MarkdownIt("gfm-like", {"linkify": False}).render(f"{plain.shown(text)}\n")
-    assert re.fullmatch(r"<p>[^<]*</p>\n", rendered)
-    assert " ".join(html.unescape(rendered[3:-5]).split()) == " ".join(text.split())
+def test_what_people_write_means_nothing_in_markdown():
+    lines = (HOSTILE, "1. a", "# a", "- a", "    a", "~~a~~", "***", "|a|b|\n|-|-|-")
+    for text in map(plain.shown, lines):
+        assert re.fullmatch(
+            r"<p>[^<]*</p>\n", MarkdownIt("gfm-like", {"linkify": False}).render(text)
+        )

@@ -2,13 +2,14 @@
 
 import json
 import re
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import rbplib as rbp
-from rbplib.noise import training_quantile
+from rbplib.forecasting import extrapolate
 from rbplib.sheets import NAMES
 from tests import browser
 from tests.laws.test_layouts import ALPHA, LAYOUTS, S, lines_of
@@ -54,42 +55,26 @@ def page(tmp_path_factory):
         driver.quit()
 
 
-def compare(shown, loss, size):
-    """The law that the page shows, beside rbplib's."""
-    law = rbp.fit(loss, n_bootstrap=0)
-    known = [shown["alpha"], shown["log_c"], shown["r2"], *shown["models"]]
-    ours = [law.alpha, law.log_c, law.r2, *law.intervals["models"]["alpha"]]
-    assert known == pytest.approx(ours, rel=1e-9, abs=1e-9)
-    assert [point["loss"] for point in shown["points"]] == pytest.approx(loss.values.tolist())
-    assert shown["loss"] == pytest.approx(np.exp(law.y_at(size)), rel=1e-9)
-    x, n = np.log(law.S), len(law.used)
-    wide = np.sqrt(1 + 1 / n + (np.log(size) - x.mean()) ** 2 / ((x - x.mean()) ** 2).sum())
-    half = wide * law.residual_sd * training_quantile(n - 2)
-    ends = np.exp(law.y_at(size) + np.array([-half, half]))
-    assert shown["ci_loss"] == pytest.approx(ends.tolist(), rel=1e-9)
-
-
 def test_what_stands_there_first_is_the_authors_law(page):
     shown, said, circles, _ = page(size="13B")
     S, hits = [85e6, 302e6, 708e6, 1476e6], [132065, 142215, 147050, 150180]
-    compare(shown, rbp.fit(S=S, hits=hits, totals=317414).loss, 13e9)
-    assert circles == 4 and "Exponent 0.05599" in said and "At S = 13B" in said
+    law = rbp.fit(S=S, hits=hits, totals=317414)
+    assert circles == 4 and shown["log_c"] == pytest.approx(law.log_c, rel=1e-9)
+    assert "Exponent 0.05599" in said and "At S = 13B" in said
     assert "is no size" in page(size="1.4 B")[1]
 
 
-@pytest.mark.parametrize("kind", ["accuracy", "loss", "loss_bits", "sources", "seeds"])
+@pytest.mark.parametrize("kind", ["accuracy", "loss_bits", "sources", "seeds"])
 def test_points_line_interval_and_forecast_are_those_of_rbp_fit(page, kind):
-    rng = np.random.default_rng(len(kind))
-    sizes = np.geomspace(1e6, 3e9, 7)
-    frame = pd.DataFrame({"model": [f"m{i}, b" for i in range(7)], "S": sizes})
+    rng, sizes = np.random.default_rng(len(kind)), np.geomspace(1e6, 3e9, 7)
     nats = 9 * sizes**-0.1 * np.exp(0.03 * rng.normal(size=7))
-    if kind.startswith("loss"):
+    frame = pd.DataFrame({"model": [f"m{i}, b" for i in range(7)], "S": sizes})
+    if kind == "loss_bits":
         frame[kind] = nats
     else:
-        frame["tokens"] = frame["questions"] = 5000
-        frame["hits"] = rng.binomial(5000, np.exp(-nats))
-        frame["accuracy"] = frame["hits"] / 5000
-        frame = frame.drop(columns=["hits"] if kind == "accuracy" else ["accuracy"])
+        frame["hits"], frame["tokens"] = rng.binomial(5000, np.exp(-nats)), 5000
+    if kind == "accuracy":
+        frame = frame.assign(accuracy=frame.pop("hits") / 5000, questions=frame.pop("tokens"))
     if kind == "sources":
         other = frame.assign(hits=frame["hits"] // 2, tokens=4000, source="b")
         frame = pd.concat([frame.assign(source="a"), other])
@@ -99,22 +84,21 @@ def test_points_line_interval_and_forecast_are_those_of_rbp_fit(page, kind):
     (loss,) = rbp.table_losses(frame)
     shown, _, circles, _ = page(frame.to_csv(index=False), "7e10")
     assert circles == 7 and shown["n"] == 7
+    law, ahead = rbp.fit(loss, n_bootstrap=0), extrapolate(loss, [7e10])
+    known = [shown["alpha"], *shown["models"], *(point["loss"] for point in shown["points"])]
+    ours = [law.alpha, *law.ci_models, *loss.values]
     if kind != "seeds":  # of which a forecast takes the mean of a size
-        compare(shown, loss, 7e10)
-    law = rbp.fit(loss, n_bootstrap=0)
-    assert [shown["alpha"], *shown["models"]] == pytest.approx(
-        [law.alpha, *law.ci_models], rel=1e-9
-    )
+        known += [shown["r2"], shown["loss"], *shown["ci_loss"]]
+        ours += [law.r2, *ahead.loss, *ahead.interval[:, 0]]
+    assert known == pytest.approx(ours, rel=1e-9)
 
 
 def test_several_laws_are_chosen_from(page):
-    rows = "model;S;k;hits;tokens\n" + "".join(
-        f"m{i};{S};{k};{20 * k + 10 * i};100\n"
-        for k in (1, 3)
-        for i, S in enumerate(("1M", "20M", "0.3B"))
-    )
+    rows = "model;S;k;hits;tokens\n"
+    for k, size in product((1, 3), (1, 20, 300)):
+        rows += f"m{size};{size}M;{k};{20 * k + 10 * len(str(size))};100\n"
     shown, _, _, laws = page(rows, law="k = 3")
-    law = rbp.fit(S=[1e6, 2e7, 3e8], hits=[60, 70, 80], totals=100, n_bootstrap=0)
+    law = rbp.fit(S=[1e6, 2e7, 3e8], hits=[70, 80, 90], totals=100, n_bootstrap=0)
     assert laws == 2 and shown["alpha"] == pytest.approx(law.alpha, rel=1e-9)
 
 
@@ -124,23 +108,18 @@ GOOD = "model,S,D,k,loss,loss_se\na,1M,9,1,3,0\nb,2M,9,1,2.5,0\nc,3M,9,1,2,0\n"
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("k", "k"),
         ("2M", "2_000_000"),
         ("b,", "a,"),
         ("b,2M,9", "a,2M,8"),
         ("D", "S"),
         ("9,1,", "9,,"),
-        ("9,1,3,", "9,0,3,"),
         ("9,1,3,", "0,1,3,"),
         ("2,0", "2,-1"),
-        ("2,0", "2,"),
         ("2,0", "2"),
         ("2M", "2 M"),
-        ("2M", "0x2"),
         ("2M", "2e3k"),
         ("D", "family"),
         ("b,2M", "a,1M,8,1,2.9,0\nb,2M"),
-        ("9,1,2,", ",1,2,"),
         (",0\n", ",0,7\n"),
         ("b,", "a,1M,9,2,2,0\nb,2.1M,9,2,2,0\nc,3M,9,2,1,0\nb,"),
         ("D,k,loss,loss_se\na,1M,9", "loss_se,tokens,loss,source\na,1M,x"),
@@ -163,23 +142,20 @@ def test_the_page_takes_and_refuses_what_rbp_fit_does(page, tmp_path, old, new):
 
 
 @pytest.mark.parametrize(
-    ("hits", "words"),
+    ("hits", "word"),
     [
-        (
-            [0, 3, 5, 9],
-            "from 3 models, without a (no hits). Status: no hits; not told from 0; no",
-        ),
-        ([900, 500, 300, 200], "from 4 models. Status: wrong sign."),
-        ([200, 300, 950, 1000], "from 3 models, without d (no misses). Status: saturated; not"),
-        ([0, 0, 500, 950], "too few models, without a (no hits), b (no hits)."),
+        ([0, 3, 5, 9], "without a (no hits)"),
+        ([900, 500, 300, 200], "wrong sign"),
+        ([200, 300, 950, 1000], "without d (no misses)"),
+        ([0, 0, 500, 950], "b (no hits)"),
     ],
 )
-def test_a_law_bears_the_status_of_rbp_fit_and_who_is_left_out_is_named(page, hits, words):
-    columns = {"model": list("abcd"), "S": [1e6, 2e6, 3e6, 4e6], "hits": hits, "tokens": 1000}
-    frame = pd.DataFrame(columns)
+def test_a_law_bears_the_status_of_rbp_fit_and_who_is_left_out_is_named(page, hits, word):
+    frame = pd.DataFrame({"model": [*"abcd"], "S": [1e6, 2e6, 3e6, 4e6], "hits": hits})
+    frame["tokens"] = 1000
     shown, said, _, _ = page(frame.to_csv())
-    law = rbp.fit(frame, n_bootstrap=0)
-    assert shown["status"] == law.status.replace("too few documents", "ok") and words in said
+    status = rbp.fit(frame, n_bootstrap=0).status.replace("too few documents", "ok")
+    assert shown["status"] == status and word in said
 
 
 @pytest.mark.parametrize(
@@ -190,7 +166,6 @@ def test_a_law_bears_the_status_of_rbp_fit_and_who_is_left_out_is_named(page, hi
         ("model,hits\na,1", "lacks S and tokens; it has model, hits"),
         ("N,n_params,loss\n1M,2M,3", 'S from "N" or S from "n_params": say which'),
         ("model,S,hits,tokens\na,1M,10,9\nb,2M,2,9\nc,3M,3,9", 'row 1 (a) has hits "10"'),
-        ("model,S,hits,tokens\na,1M,1.5,9\nb,2M,2,9\nc,3M,3,9", 'row 1 (a) has hits "1.5"'),
         ("model,S,k,loss\na,1M,1,3\nb,2M,1.5,2\nc,3M,1,1", 'row 2 (b) has k "1.5"'),
         ("model,S,hits,tokens\na,1M,1e20,1e21\n", 'has hits "1e20" and tokens "1e21"'),
         ("model,S,loss\na,1e100,3\n", 'S "1e100"'),
@@ -245,10 +220,9 @@ def test_units_unusable_rows_and_doubts_are_told_as_the_command_tells_them(page,
     assert "not told from 0; no line." in said
 
 
-@pytest.mark.parametrize("losses", [(3, 2, 1e-10), (1e-300, 2, 3), (3, 3 + 1e-15, 3 - 1e-15)])
+@pytest.mark.parametrize("losses", ["3 2 1e-10", "1e-300 2 3", "3 3.000000000000001 3"])
 def test_extreme_numbers_do_not_stop_the_page(page, losses):
-    sizes = ("1", "1e9", "1e18")
-    rows = "S,loss\n" + "".join(f"{S},{x!r}\n" for S, x in zip(sizes, losses, strict=True))
+    rows = "S,loss\n1,{}\n1e9,{}\n1e18,{}\n".format(*losses.split())
     shown, said, circles, _ = page(rows, size="1e18")
     assert circles == 3 and said and shown["n"] == 3
 

@@ -63,20 +63,21 @@ def test_rows_are_those_of_the_whole_logits(heldout):
 
 
 def test_a_probed_run_is_the_same_training_and_a_stopped_one_gives_the_same_file(heldout, tmp_path):
-    plan, checkpoint = train.Plan(tokens=4 * 2048), tmp_path / "checkpoint.pt"
-    look = probe.Probe(heldout, every=2)
-    plain, _ = train.train("nano-pythia", SIZE, plan, heldout, every=2)
-    model, record = train.train("nano-pythia", SIZE, plan, heldout, every=2, look=look)
-    for stop in (0, 2):
-        train.train("nano-pythia", SIZE, plan, heldout, None, checkpoint, stop, 2, look=look)
-    again, resumed = train.train(
-        "nano-pythia", SIZE, plan, heldout, None, checkpoint, every=2, look=look
-    )
-    weights = (of.parameters() for of in (plain, model, again))
-    assert all(a.equal(b) and a.equal(c) for a, b, c in zip(*weights, strict=True))
-    text = probe.as_csv(record["looks"], record, 8)
-    assert text == probe.as_csv(resumed["looks"], resumed, 8)
-    assert text.startswith(",".join(probe.COLUMNS)) and text.count("\n") == 1 + 3 * 17
+    look, texts, weights = probe.Probe(heldout, every=2), [], []
+
+    def run(**how):
+        plan = train.Plan(tokens=4 * 2048)
+        model, record = train.train("nano-pythia", SIZE, plan, heldout, every=2, **how)
+        weights.append(torch.cat([p.flatten() for p in model.parameters()]))
+        return record
+
+    run()
+    for stops in ((None,), (0, 2, None)):
+        for stop in stops:
+            record = run(look=look, checkpoint=tmp_path / f"{len(stops)}.pt", stop=stop)
+        texts.append(probe.as_csv(record["looks"], record, 8))
+    assert weights[0].equal(weights[1]) and weights[0].equal(weights[-1])
+    assert texts[0] == texts[1] and texts[0].count("\n") == 1 + 3 * 17
 
 
 def test_another_batch_is_probed_after_as_many_tokens_until_it_copies(

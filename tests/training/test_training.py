@@ -50,14 +50,12 @@ def test_scan_is_the_reference_one():
     torch.manual_seed(0)
     b, D, N, T = 2, 6, 4, 17
     shapes = [(b, D, T), (b, D, T), (D, N), (b, N, T), (b, N, T), (D,), (b, D, T), (D,)]
-    values = [torch.randn(shape) for shape in shapes]
-    values[2] = -values[2].abs()
-    values = [value.requires_grad_() for value in values]
-    weight = torch.randn(b, D, T)
-    results = []
+    values = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    x, dt, A, B, C, skip, z, bias = values
+    more = {"D": skip, "z": z, "delta_bias": bias, "delta_softplus": True}
+    weight, results = torch.randn(b, D, T), []
     for scan in (modeling_mamba.mamba_selective_scan, selective_scan):
-        options = {"D": values[5], "z": values[6], "delta_bias": values[7], "delta_softplus": True}
-        y = scan(*values[:5], **options)
+        y = scan(x, dt, -A.abs(), B, C, **more)
         results.append([y, *torch.autograd.grad((y * weight).sum(), values)])
     torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
 
@@ -84,20 +82,19 @@ def test_every_seed_reads_the_text_once_in_an_order_of_its_own():
     assert len({tuple(order) for order in orders}) == len(SEEDS)
 
 
-def test_a_resumed_run_gives_the_same_curve(tmp_path, first):
-    plan, size = train.Plan(tokens=8 * 2048), ladders.Size(1, 12, 1)
+def test_neither_another_plan_nor_a_damaged_checkpoint_is_gone_on_from(tmp_path, first):
+    """A stopped run that goes on is in test_probe.py."""
+    plan, path = train.Plan(tokens=4 * 2048), tmp_path / "checkpoint.pt"
 
-    def trained(plan=plan, **options):
-        return train.train("nano-pythia", size, plan, first["training"], every=2, **options)[1]
+    def curve(plan=plan, **how):
+        size = ladders.Size(1, 12, 1)
+        return train.train("nano-pythia", size, plan, first["training"], every=2, **how)[1]["curve"]
 
-    curve, path = trained()["curve"], tmp_path / "checkpoint.pt"
-    trained(checkpoint=path, stop=4)
-    assert trained(checkpoint=path)["curve"] == curve
-    # Neither another plan nor a damaged file is gone on from.
-    fresh = trained(replace(plan, seed=1), checkpoint=path, stop=2)
-    assert fresh["curve"][0][1] != curve[0][1]
+    whole = curve()
+    curve(checkpoint=path, stop=2)
+    assert curve(replace(plan, seed=1), checkpoint=path) == curve(replace(plan, seed=1)) != whole
     path.write_bytes(b"torn")
-    assert trained(checkpoint=path)["curve"] == curve
+    assert curve(checkpoint=path) == whole
 
 
 def test_smallest_size_gives_the_committed_curve(monkeypatch, first):
@@ -155,16 +152,12 @@ def test_committed_model(folder):
 
 
 def test_the_committed_ladders_are_whole_ordered_and_small():
-    places = {(path.parent.name, path.name) for path in MODELS}
     assert sum(p.stat().st_size for p in (ROOT / "models").rglob("*") if p.is_file()) < 80e6
     for family in ladders.FAMILIES:
-        names = list(ladders.sizes(family))
-        assert {(family, name) for name in names} <= places
-        records = [record_of(ROOT / "models" / family / name) for name in names]
-        sizes = [record["nonembedding_params"] for record in records]
-        losses = [-record["heldout_loss"] for record in records]
+        records = [record_of(ROOT / "models" / family / name) for name in ladders.sizes(family)]
+        sizes, losses = ([r[n] for r in records] for n in ("nonembedding_params", "heldout_loss"))
         assert len(sizes) >= 6 and sizes[-1] > 300 * sizes[0]
-        assert sizes == sorted(sizes) and losses == sorted(losses)
+        assert sizes == sorted(sizes) and losses == sorted(losses, reverse=True)
         assert len({(record["tokens"], record["text_digest"]) for record in records}) == 1
 
 
@@ -187,39 +180,18 @@ def test_the_committed_files_are_made_of_the_records(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "words, hint",
     [
-        (["nano-pythai"], "nano-pythia"),
-        (["nano-pythia", "2k"], "22k"),
-        ([], "--all"),
-        (["--probe", "2k"], "656k"),
-        (["--probe", "nano-opt", "656k"], "nano-pythia"),
-        (["--probe", "79k", "--tokens", "409600"], "--out"),
-        (["--probe", "79k", "--out", __file__], "could not be written"),
-        (["--probe", "79k", "--seed", "-1"], "2"),
-        (["--probe", "--workers", "0"], "2"),
-        (["--tokens", "2047"], "2"),
+        ("nano-pythai", "nano-pythia"),
+        ("nano-pythia 2k", "22k"),
+        ("", "--all"),
+        ("--probe nano-opt 656k", "nano-pythia"),
+        ("--probe 79k --tokens 409600", "--out"),
+        (f"--probe 79k --out {__file__}", "could not be written"),
+        ("--tokens 2047", "2"),
     ],
 )
 def test_command_refuses_what_cannot_be(monkeypatch, words, hint):
     from training import __main__ as command
 
-    monkeypatch.setattr("sys.argv", ["training", *words])
+    monkeypatch.setattr("sys.argv", ["training", *words.split()])
     with pytest.raises((InputError, SystemExit), match=hint):
         command.main()
-    assert all(name in command.EPILOG for name in ladders.sizes_to_probe())
-
-
-def test_a_text_that_was_cut_off_is_made_again(monkeypatch, tmp_path):
-    texts = {kind: 300 * ["a b c"] for kind in data.SHARE}
-    monkeypatch.setattr(data, "training_documents", lambda: (texts, {}))
-    monkeypatch.setenv("RBP_TRAINING", str(tmp_path))
-
-    def unable(*_):
-        raise OSError
-
-    places = {"documents.json": lambda: data.training_text(99), "tokens.npz": data.streams}
-    for name, write in places.items():
-        with monkeypatch.context() as patch, pytest.raises(InputError):
-            patch.setattr("os.replace", unable)
-            write()
-        write()
-        assert [path.name for path in tmp_path.iterdir()].count(name) == 1
