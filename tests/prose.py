@@ -16,6 +16,7 @@ ASIDE = (  # what is no prose in sight
     ".rbp-answer, .rbp-scope, .admonition-title"
 )
 NUMBER = re.compile(r"(?<![\w^_.{-])[−-]?\d[\d.,]*")
+RULE = re.compile(r"\b(?:claim|keep|judge)\(")
 LABEL = re.compile(r"^Fig\. [\d.]+")
 END = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*“−])")
 TURNS = re.compile(  # turns of phrase that a reader stops at
@@ -43,9 +44,12 @@ def sentences(text):
 
 
 def folds(soup):
-    """How many folds of code show nothing, and how many headings are followed by one."""
+    """How many folds of code show nothing, and how many headings are followed by one: those of the
+    rules of verdicts apart."""
     silent = headed = 0
     for code in soup.select(".cell"):
+        if RULE.search(code.get_text()):
+            continue
         fold = code.select_one("details.hide")
         silent += bool(fold and not code.select_one(".cell_output"))
         before = code.find_previous_sibling()
