@@ -74,34 +74,30 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
             f"{a.family} was measured in {a.precision}, {b.family} in {b.precision}: half "
             "precision makes ties and moves ranks, measure both in one by --dtype."
         )
-    a = a.defined()
-    b = b.defined()
+    a, b = a.defined(), b.defined()
     for loss in (a, b):
         check_models(loss)
     (S,) = sizes_given(a.S.max() if S is None else S)
 
     # the log of the ratio, and those of resamples: one seed draws the same sources for both
-    log_times = log_ratio(a.y, b.y, a, b, S)
+    log_times, text = log_ratio(a.y, b.y, a, b, S), np.full(2, np.nan)
     paired = same_sources(a, b)
-    drawn_a = a.resampled(n_bootstrap, seed)
-    drawn_b = b.resampled(n_bootstrap, seed + (not paired))
-    text = np.full(2, np.nan)
-    if drawn_a and drawn_b:
-        text = percentile_interval(log_ratio(drawn_a.y, drawn_b.y, a, b, S))
+    drawn = a.resampled(n_bootstrap, seed), b.resampled(n_bootstrap, seed + (not paired))
+    if all(drawn):
+        text = percentile_interval(log_ratio(drawn[0].y, drawn[1].y, a, b, S))
 
     # on the scale of sizes
     with np.errstate(over="ignore"):
-        ratio = np.exp(log_times)
-        as_good = S * ratio
+        ratio = float(np.exp(log_times))
+        as_good = float(S * ratio)
         half = half_width_of_models(a, b, S, as_good)
-        models = log_times + np.array([-half, half])
-        text, models = np.exp([text, models]).tolist()
-        above = np.log10(as_good / b.S.max())
-        below = np.log10(b.S.min() / as_good)
-    intervals = {"text": tuple(text), "models": tuple(models)}
+        ends = np.exp([text, log_times + np.array([-half, half])])
+        above, below = np.log10(as_good / b.S.max()), np.log10(b.S.min() / as_good)
+    intervals = dict(zip(("text", "models"), map(tuple, ends.tolist()), strict=True))
     beyond = float(np.max([above, below, 0.0]))
-    outside = -beyond if below > 0 else beyond
-    return Comparison(S, float(as_good), float(ratio), intervals, paired, beyond, outside)
+    return Comparison(
+        S, as_good, ratio, intervals, paired, beyond, -beyond if below > 0 else beyond
+    )
 
 
 def exponent_difference(first, second, n_bootstrap=10_000, seed=42):
@@ -124,15 +120,14 @@ def exponent_difference(first, second, n_bootstrap=10_000, seed=42):
         losses, or a model without a value.
     Cost: two matrix products, as of two fits.
     """
-    nothing = np.nan, np.nan
+    ends = np.nan, np.nan
     if first.n_sizes < 3 or first.equal or second.equal:
-        return np.nan, nothing
+        return np.nan, ends
     # weights whose sum with y is the exponent
     x = np.log(first.S) - np.log(first.S).mean()
     weights = -x / (x @ x)
     drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]
-    ends = nothing
-    if drawn[0] is not None:
+    if all(drawn):
         ends = tuple(percentile_interval((drawn[1].y - drawn[0].y) @ weights).tolist())
     return float(weights @ (second.y - first.y)), ends
 
@@ -145,11 +140,10 @@ def same_sources(a, b):
     mine, its = (
         loss.labels or (loss.corpus, loss.units.tolist(), loss.used.tolist()) for loss in (a, b)
     )
-    digests = a.digest, b.digest
-    same = mine == its and a.totals.tolist() == b.totals.tolist()
-    if None not in digests:
-        same = mine == its and a.digest == b.digest
-    if not same and (mine == its or (a.corpus == b.corpus and None not in digests)):
+    told = a.digest is not None and b.digest is not None
+    texts = [loss.digest if told else loss.totals.tolist() for loss in (a, b)]
+    same = mine == its and texts[0] == texts[1]
+    if not same and (mine == its or (told and a.corpus == b.corpus)):
         complain(
             f"{a.family} and {b.family} are not of one text, though {a.corpus or 'it'} has one "
             "name: their sources are drawn apart. Measure both on one text."
@@ -164,10 +158,8 @@ def log_ratio(y_a, y_b, a, b, S):
     """
     slope_a, intercept_a, _ = line(y_a, np.log(a.S))
     slope_b, intercept_b, _ = line(y_b, np.log(b.S))
-    slope_b = np.where(slope_b < 0, slope_b, np.nan)
-    x = np.log(S)
-    y = slope_a * x + intercept_a
-    return (y - intercept_b) / slope_b - x
+    x, falling = np.log(S), np.where(slope_b < 0, slope_b, np.nan)
+    return (slope_a * x + intercept_a - intercept_b) / falling - x
 
 
 def half_width_of_models(a, b, S, as_good):
@@ -178,15 +170,13 @@ def half_width_of_models(a, b, S, as_good):
     where that slope is not told from 0: then no size, or every size, may do.
     """
     laws = [fit(loss, n_bootstrap=0) for loss in (a, b)]
-    low, _ = laws[1].intervals["models"]["alpha"]
-    if not low > 0:
+    if not laws[1].ci_models[0] > 0:
         return np.nan
-    variances, free = [], []
+    variances, free, design = [], [], ESTIMATORS["least_squares"].design
     for loss, law, size in zip((a, b), laws, (S, as_good), strict=True):
-        kind, x = ESTIMATORS[law.estimator], np.log(loss.S)
-        residuals = law.y - law.fitted
-        covariance, df = scatter(kind.design(x, None), np.ones(len(x)), residuals, loss.sizes)
-        (ahead,) = kind.design(np.log([size]), None)
+        x, residuals = np.log(loss.S), law.y - law.fitted
+        covariance, df = scatter(design(x, None), np.ones(len(x)), residuals, loss.sizes)
+        (ahead,) = design(np.log([size]), None)
         variances.append(ahead @ covariance @ ahead)
         free.append(df)
     variances, variance = np.array(variances), sum(variances)

@@ -54,24 +54,19 @@ class Binomial(Line):
         missed = -np.expm1(-np.asarray(loss, float))  # share of misses, (..., M)
         design = self.design(x, None)
         # Start at a straight line through shares moved off 0 and 1.
-        inside = np.clip(missed, 1e-7, 1 - 1e-7)
-        start = -np.log1p(-inside)
-        params = super().solve(start, x)
+        params = super().solve(-np.log1p(-np.clip(missed, 1e-7, 1 - 1e-7)), x)
         for _ in range(STEPS):
             # How far the shares are from the present line, and how much each tells.
             rate = np.clip(self.curve(params, x), -40, 3.5)
             hazard = np.exp(rate)
             weight = hazard**2 / np.expm1(hazard)
-            surplus = missed + np.expm1(-hazard)
-            away = surplus * np.exp(hazard) / hazard
+            away = (missed + np.expm1(-hazard)) * np.exp(hazard) / hazard
             # A weighted line through that is the step, which is kept short.
             gram = np.einsum("...m,mp,mq->...pq", weight + TINY, design, design)
             aim = (weight * away) @ design
             step = np.linalg.solve(gram, aim[..., None])[..., 0]
-            rise = np.abs(step @ design.T)
-            moved = rise.max(axis=-1, keepdims=True)
-            shorter = np.maximum(moved / 2, 1)
-            params = params + step / shorter
+            moved = np.abs(step @ design.T).max(axis=-1, keepdims=True)
+            params = params + step / np.maximum(moved / 2, 1)
             if np.nanmax(moved, initial=0.0) < 1e-10:
                 break
         return np.where(moved < 1e-6, params, np.nan)
@@ -92,37 +87,30 @@ class Floor(Line):
     parameters = ("alpha", "log_c", "floor")
 
     def solve(self, loss, x):
-        known = (loss > 0) & np.isfinite(loss)
-        inverse = 1 / np.where(known, loss, np.nan)
+        inverse = 1 / np.where((loss > 0) & np.isfinite(loss), loss, np.nan)
         # Some rows at a time, since each is held once for every exponent of the grid.
-        rows = inverse.reshape(-1, len(x))
-        n_blocks = 1 + rows.size * len(EXPONENTS) // BLOCK
-        blocks = np.array_split(rows, n_blocks)
+        n_blocks = 1 + inverse.size * len(EXPONENTS) // BLOCK
+        blocks = np.array_split(inverse.reshape(-1, len(x)), n_blocks)
         params = np.concatenate([self.search(block, x) for block in blocks])
         return params.reshape(*inverse.shape[:-1], 3)
 
     def search(self, u, x):
         """Parameters (B, 3) of inverse losses (B, M)."""
-        z = x - x.mean()
-        each = np.arange(len(u))
         width = np.log(EXPONENTS[1] / EXPONENTS[0])
         grid = EXPONENTS[None]  # of all rows
         for _ in range(1 + ZOOMS):
-            floor, scale, misfit = self.floor_and_scale(u, grid, z)
+            floor, scale, misfit = self.floor_and_scale(u, grid, x - x.mean())
             # Take the best of the grid for each row.
             misfit = np.where(np.isnan(misfit), np.inf, misfit)
-            best = each, np.argmin(misfit, axis=1)
-            exponents = np.broadcast_to(grid, misfit.shape)
-            alpha = exponents[best]
+            best = np.arange(len(u)), np.argmin(misfit, axis=1)
+            alpha = np.broadcast_to(grid, misfit.shape)[best]
             # Zoom: a finer grid about it.
-            steps = np.linspace(-width, width, 17)
-            grid = alpha[:, None] * np.exp(steps)
+            grid = alpha[:, None] * np.exp(np.linspace(-width, width, 17))
             grid = np.clip(grid, EXPONENTS[0], EXPONENTS[-1])
             width = width / 8
         log_c = np.log(scale[best]) + alpha * x.mean()
         params = np.column_stack([alpha, log_c, floor[best]])
-        unknown = np.isnan(u).any(axis=1)
-        params[unknown] = np.nan
+        params[np.isnan(u).any(axis=1)] = np.nan
         return params
 
     def floor_and_scale(self, u, grid, z):
@@ -133,26 +121,16 @@ class Floor(Line):
         u = u.T[..., None]  # (M, B, 1)
         v = u * np.exp(-grid * z[:, None, None])  # (M, B, G)
         # Sums over the models.
-        u_v = (v * u).sum(axis=0)
-        v_v = (v * v).sum(axis=0)
-        one_v = v.sum(axis=0)
-        u_u = (u * u).sum(axis=0)
-        one_u = u.sum(axis=0)
+        one_u, one_v, u_u, u_v, v_v = (of.sum(axis=0) for of in (u, v, u * u, v * u, v * v))
         # Two linear equations. A floor lies at 0 or above, C above 0.
-        above = v_v * one_u - u_v * one_v
-        determinant = u_u * v_v - u_v**2
         with np.errstate(divide="ignore", invalid="ignore"):
-            floor = above / determinant
-        positive = np.isfinite(floor) & (floor > 0)
-        floor = np.where(positive, floor, 0.0)
-        scale = (one_v - floor * u_v) / v_v
-        scale = np.maximum(scale, 1e-300)
+            floor = (v_v * one_u - u_v * one_v) / (u_u * v_v - u_v**2)
+        floor = np.where(np.isfinite(floor) & (floor > 0), floor, 0.0)
+        scale = np.maximum((one_v - floor * u_v) / v_v, 1e-300)
         # The sum of squares, multiplied out.
-        linear = floor * one_u + scale * one_v
-        both = 2 * floor * scale * u_v
-        misfit = len(z) - 2 * linear
+        misfit = len(z) - 2 * (floor * one_u + scale * one_v)
         misfit += floor**2 * u_u
-        misfit += both
+        misfit += 2 * floor * scale * u_v
         misfit += scale**2 * v_v
         return floor, scale, misfit
 

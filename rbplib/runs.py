@@ -19,17 +19,14 @@ def lagged(table, k):
     Cost: one pass over the table a lag.
     """
     _, length, number = table.scored
-    # as many lags as half the median run has
     median = int(np.median(np.repeat(length, number)))
-    most = max(2, min(LONGEST, median // 2))
     hits, run = table.rank() <= k, np.cumsum(~table.joined)
     counts = []
     # pairs of one run
-    for lag in range(1, most + 1):
+    for lag in range(1, max(2, min(LONGEST, median // 2)) + 1):
         same = run[lag:] == run[:-lag]
         late, early = hits[lag:][same], hits[:-lag][same]
-        both = late & early
-        counts.append([len(late), late.sum(), early.sum(), both.sum()])
+        counts.append([len(late), late.sum(), early.sum(), (late & early).sum()])
     return np.array(counts).T
 
 
@@ -84,17 +81,15 @@ def hit_dependence(table, k):
     pairs, late, early, both = lagged(table, k)
 
     # autocorrelation about the corpus mean, at lags that some document has
-    acf = np.full(len(pairs), np.nan)
+    acf, plateau = np.full(len(pairs), np.nan), np.nan
     if 0 < p < 1:
         there = pairs > 0
         products = (both - p * (late + early))[there] / pairs[there] + p**2
         acf[there] = products / (p * (1 - p))
-    plateau = np.nan
     if np.isfinite(acf).any():
         plateau = float(np.nanmean(acf[len(acf) // 2 :]))
     rho = float((acf[0] - plateau) / (1 - plateau))
-    lags = np.arange(1, len(acf) + 1)
-    return Dependence(k, float(p), lags, acf, plateau, rho)
+    return Dependence(k, float(p), np.arange(1, len(acf) + 1), acf, plateau, rho)
 
 
 def run_gap(table, k, N, dependence, n_bootstrap=10_000, seed=42):
@@ -109,8 +104,8 @@ def run_gap(table, k, N, dependence, n_bootstrap=10_000, seed=42):
         leaves out 0. times: 10 to the gap. successes, places: counts, of N tokens in a row.
     """
     # hits, scored tokens, successes and windows of every source
-    runs, scored, used = table.runs(k), table.scored, table.totals > 0
-    counts = [table.inside(each, n) for n in (1, N) for each in (runs, scored)]
+    used = table.totals > 0
+    counts = [table.inside(runs, n) for n in (1, N) for runs in (table.runs(k), table.scored)]
     columns = sum_by_source(np.stack(counts, axis=1)[used], table.source[used])
 
     def logs(hits, tokens, successes, places):
@@ -128,18 +123,9 @@ def run_gap(table, k, N, dependence, n_bootstrap=10_000, seed=42):
             dependent = dependence.log_run(N) / np.log(10)
         gap = measured - independent
         times = float(np.power(10.0, gap))
-    return {
-        "k": k,
-        "N": N,
-        "successes": int(successes),
-        "places": int(places),
-        "measured": measured,
-        "independent": independent,
-        "dependent": dependent,
-        "gap": gap,
-        "times": times,
-        "interval": interval,
-    }
+    row = {"k": k, "N": N, "successes": int(successes), "places": int(places)}
+    row |= {"measured": measured, "independent": independent, "dependent": dependent}
+    return row | {"gap": gap, "times": times, "interval": interval}
 
 
 def log_run_markov(p, N, rho):
