@@ -73,12 +73,7 @@ def change_page(place):
     path.write_text(json.dumps(page), encoding="utf-8")
 
 
-def main(argv=None):
-    options = common.parser("book", __doc__)
-    options.add_argument("--family", action="append", default=[], help="by default the embedded")
-    options.add_argument("--only", action="store_true", help="these families without the embedded")
-    options.add_argument("--here", action="store_true", help="in this environment: none installed")
-    options = options.parse_args(argv)
+def run(options):
     words = [f"--family={family}" for family in options.family] + ["--only"] * options.only
     words = QUICK if options.quick else words
     took = {}
@@ -105,9 +100,10 @@ def main(argv=None):
     for name, (cpu, seconds) in took.items():
         lines.append([name, f"{cpu:.0f}", "" if seconds is None else f"{seconds:.0f}"])
     text = common.table(["", "core-seconds", "seconds, beside other work"], lines)
-    common.report(options, text, families=options.family, took=took)
-    return 0
+    return text, {"families": options.family, "took": took}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+chosen = {"action": "append", "default": [], "help": "by default the embedded"}
+only = {"action": "store_true", "help": "these families without the embedded"}
+here = {"action": "store_true", "help": "in this environment: none installed"}
+main = common.program("book", __doc__, run, family=chosen, only=only, here=here)

@@ -7,8 +7,6 @@ draws the same documents, in a process of its own, in turn; the intervals must a
 is told.
 """
 
-import json
-import statistics
 import sys
 import time
 
@@ -87,41 +85,32 @@ CONTENDERS = {
 }
 
 
-def main(argv=None):
-    options = common.parser("bootstrap", __doc__).parse_args(argv)
-    # One contender in a process of its own.
-    if options.child:
-        run = CONTENDERS[options.child[0]]
-        resamples, *size = map(int, options.child[1:])
-        run(*planted(25, *size[1:]), 100)  # libraries loaded, threads started
-        data = planted(*size)
-        start = time.perf_counter()
-        interval = run(*data, resamples)
-        print(json.dumps([time.perf_counter() - start, interval.tolist()]))
-        return 0
-    # All of them in turn.
-    size, count = SIZE, options.rounds
-    if options.quick:
-        size, count = (200, 30, 4, 3), 1
+def child(name, resamples, *size):
+    """[seconds, ends of the intervals] of one contender."""
+    resamples, size = int(resamples), list(map(int, size))
+    CONTENDERS[name](*planted(25, *size[1:]), 100)  # libraries loaded, threads started
+    data = planted(*size)
+    start = time.perf_counter()
+    interval = CONTENDERS[name](*data, resamples)
+    return [time.perf_counter() - start, np.asarray(interval).tolist()]
+
+
+def run(options):
+    size, count = ((200, 30, 4, 3), 1) if options.quick else (SIZE, options.rounds)
     times, intervals = {name: [] for name in CONTENDERS}, {}
     for _ in range(count):
         for name in CONTENDERS:
             taken, intervals[name] = common.child("bootstrap", name, *size)
             times[name].append(taken)
-    # Nothing is told of contenders that do not agree.
-    apart = np.ptp(list(intervals.values()), axis=0).max()
-    if not apart < AGREE:
-        print(f"the intervals differ by {apart:.1e}: {intervals}", file=sys.stderr)
-        return 1
-    # One line a contender.
-    lines = []
-    for name, taken in times.items():
-        lines.append([name, f"{statistics.median(taken):.3f}", common.ratio(times, name)])
+    # nothing is told of contenders that do not agree
+    spread = np.ptp(list(intervals.values()), axis=0).max()
+    if not spread < AGREE:
+        return print(f"the intervals differ by {spread:.1e}: {intervals}", file=sys.stderr)
+    # one line a contender
+    lines = [[name, common.cell(times, name, 1, ".3f")] for name in CONTENDERS]
     text = "{:,} resamples of {:,} documents, {} models, {} values of k.\n\n".format(*size)
-    text += common.table(["", "seconds", "times as long as rbplib"], lines)
-    common.report(options, text, seconds=times, apart=apart)
-    return 0
+    text += common.table(["", "seconds; times as long as rbplib"], lines)
+    return text, {"seconds": times, "largest difference": spread}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main = common.program("bootstrap", __doc__, run, child)

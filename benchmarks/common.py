@@ -18,31 +18,45 @@ PACKAGES = ("torch", "transformers", "numpy", "scipy", "pandas", "lm-eval")
 OURS = "rbplib"  # the contender that all others are put beside
 
 
-def parser(name, text, rounds=5):
-    """Command line that every benchmark has; `--child` is for processes that it starts itself."""
-    options = argparse.ArgumentParser(
-        prog=f"python -m benchmarks {name}", description=text.splitlines()[0]
-    )
-    options.add_argument("--rounds", type=int, default=rounds)
-    options.add_argument("--quick", action="store_true", help="tiny, one round, nothing recorded")
-    options.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
-    options.set_defaults(name=name)
-    return options
+def program(name, text, run, child=None, rounds=5, **more):
+    """`main(argv)` of a benchmark: 0, or 1 where contenders do not agree.
+
+    run: of the options, gives the text to print and what else to record; a sentence, of which no
+        record is made; or None: nothing is told.
+    child: in a process that the benchmark starts, what its words give as JSON.
+    more: further options, what argparse asks for of each.
+    """
+
+    def main(argv=None):
+        line = text.splitlines()[0]
+        parser = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=line)
+        parser.add_argument("--rounds", type=int, default=rounds)
+        parser.add_argument("--quick", action="store_true", help="tiny, one round, not recorded")
+        parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+        for option, how in more.items():
+            parser.add_argument(f"--{option}", **how)
+        options = parser.parse_args(argv)
+        if options.child:
+            print(json.dumps(child(*options.child)))
+            return 0
+        done = run(options)
+        if isinstance(done, str):
+            print(done)
+        elif done is not None:
+            print(done[0])
+            if not options.quick:
+                record(name, done[0], **done[1])
+        return int(done is None)
+
+    return main
 
 
-def report(options, text, **raw):
-    """Print a benchmark's text and, but with --quick, record it with its raw numbers."""
-    print(text)
-    if not options.quick:
-        record(options.name, text, **raw)
-
-
-def child(module, *words, **variables):
-    """What `python -m benchmarks.MODULE --child WORDS` prints in its last line, from JSON.
+def child(name, *words, **variables):
+    """What `python -m benchmarks NAME --child WORDS` prints in its last line, from JSON.
 
     variables: of its environment, beside this one's.
     """
-    command = [sys.executable, "-m", f"benchmarks.{module}", "--child", *map(str, words)]
+    command = [sys.executable, "-m", "benchmarks", name, "--child", *map(str, words)]
     environment = os.environ | variables
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return json.loads(done.stdout.splitlines()[-1])
@@ -77,6 +91,12 @@ def ratio(times, name):
     """How many times as long as rbplib a contender takes in the same round: "median (range)"."""
     ratios = sorted(other / ours for other, ours in zip(times[name], times[OURS], strict=True))
     return f"{statistics.median(ratios):.2f}x ({ratios[0]:.2f}-{ratios[-1]:.2f})"
+
+
+def cell(times, name, scale, form):
+    """Median time times a scale, as text, and the ratio to rbplib."""
+    text = format(statistics.median(times[name]) * scale, form)
+    return text if name == OURS else f"{text}; {ratio(times, name)}"
 
 
 def peak_mb(run, *inputs, device="cpu"):

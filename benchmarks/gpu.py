@@ -11,7 +11,6 @@ written after each section. Without CUDA it says so.
 import os
 import signal
 import statistics
-import sys
 import time
 from functools import partial
 from unittest import mock
@@ -213,34 +212,31 @@ def sections(sizes, count, device, end):
         yield f"{title}\n\n{by_size(run, chosen, count, device, end)}", 0
 
 
-def main(argv=None):
-    parser = common.parser("gpu", __doc__, rounds=7)
-    parser.add_argument("--minutes", type=float, default=4)
-    parser.add_argument("--device", default="cuda", help="cpu: a rehearsal, for --quick alone")
-    options = parser.parse_args(argv)
+def run(options):
     device, count = options.device, options.rounds
     if device == "cuda" and not torch.cuda.is_available():
-        print("There is no CUDA device here: nothing was measured.")
-        return 0
+        return "There is no CUDA device here: nothing was measured."
     # a rehearsal goes through the same lines at tiny sizes
     sizes = SORTED, HEADS, ALONE, MODELS
     if options.quick:
         sizes, count = QUICK, 1
     elif device != "cuda":
-        parser.error("--device cpu is a rehearsal: add --quick.")
+        raise SystemExit("--device cpu is a rehearsal: add --quick.")
+    about = {} if options.quick else {"device": torch.cuda.get_device_name()}
     signal.signal(signal.SIGALRM, late)
     end = time.monotonic() + 60 * options.minutes - 10
-    texts, wrong_rows = [], 0
+    texts = []
     with torch.inference_mode():
         for text, bad in sections(sizes, count, device, end):
             signal.setitimer(signal.ITIMER_REAL, 0)
-            print(f"{text}\n")
+            if bad:
+                return print(text)
             texts.append(text)
-            wrong_rows += bad
             if not options.quick:
-                common.record("gpu", "\n\n".join(texts), device=torch.cuda.get_device_name())
-    return int(wrong_rows > 0)
+                common.record("gpu", "\n\n".join(texts), **about)
+    return "\n\n".join(texts), about
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+minutes = {"type": float, "default": 4}
+device = {"default": "cuda", "help": "cpu: a rehearsal, for --quick alone"}
+main = common.program("gpu", __doc__, run, rounds=7, minutes=minutes, device=device)

@@ -7,8 +7,6 @@ one process of one thread, once with malloc as it comes and once where freed mem
 time is told, of which neighbours cost little. Peak memory is that of a process of its own.
 """
 
-import json
-import statistics
 import sys
 import time
 
@@ -95,12 +93,6 @@ def differences(inputs):
     return differing
 
 
-def cells(times, name, rows):
-    """CPU-microseconds a token, and the ratio to rbplib."""
-    text = f"{statistics.median(times[name]) / rows * 1e6:.1f}"
-    return text if name == common.OURS else f"{text}; {common.ratio(times, name)}"
-
-
 def shown(number, text):
     """A number as text, a dash where there is none."""
     return "–" if number is None else format(number, text)
@@ -125,48 +117,42 @@ def by_way(kind, times, rows, *more):
     head = [kind, *(f"V = {vocab:,}, d = {width}" for (vocab, width), _ in times)]
     lines = []
     for name in CONTENDERS:
-        lines.append([name, *(cells(seconds, name, rows) for _, seconds in times)])
-        lines[-1] += [column[name] for _, column in more]
+        # CPU-microseconds a token
+        cells = [common.cell(seconds, name, 1e6 / rows, ".1f") for _, seconds in times]
+        lines.append([name, *cells, *(column[name] for _, column in more)])
     return common.table([*head, *(heading for heading, _ in more)], lines)
 
 
-def main(argv=None):
-    options = common.parser("heads", __doc__, rounds=7).parse_args(argv)
-    # one way's memory, or the times of all, in a process of its own
-    if options.child:
-        name, *numbers = options.child
-        rows, *size = map(int, numbers)
-        if name == "times":
-            torch.set_num_threads(1)
-            print(json.dumps(timed(SIZES, rows, *size)))
-            return 0
-        inputs = states(rows, *size)
-        CONTENDERS[name](*(inputs[0][:64], inputs[1], inputs[2][:64]))
-        print(json.dumps(common.peak_mb(CONTENDERS[name], *inputs)))
-        return 0
+def child(name, rows, *numbers):
+    """Times of all ways, or the memory of one."""
+    rows, *size = map(int, (rows, *numbers))
+    if name == "times":
+        torch.set_num_threads(1)
+        return timed(SIZES, rows, *size)
+    inputs = states(rows, *size)
+    CONTENDERS[name](*(inputs[0][:64], inputs[1], inputs[2][:64]))
+    return common.peak_mb(CONTENDERS[name], *inputs)
+
+
+def run(options):
     if options.quick:
         times = timed([(1_000, 16)], 64, 1)
-        print(by_way("", times, 64))
-        return int(not times)
-    # both kinds of memory
-    texts, raw = [], {}
-    differing = differences(states(ROWS, *LARGEST))
+        return (by_way("", times, 64), {}) if times else None
+    # memory and differences stand beside the first kind's times
     columns = {"memory, MB": {}, "ranks that differ": {}, "logprob, nats": {}}
-    for name, (moved, nats) in differing.items():
+    for name, (moved, nats) in differences(states(ROWS, *LARGEST)).items():
         memory = common.child("heads", name, ROWS, *LARGEST)
-        told = f"{memory:,.0f}", shown(moved, ".2%"), shown(nats, ".1e")
-        for column, cell in zip(columns.values(), told, strict=True):
+        cells = f"{memory:,.0f}", shown(moved, ".2%"), shown(nats, ".1e")
+        for column, cell in zip(columns.values(), cells, strict=True):
             column[name] = cell
+    texts, raw = [], {}
     for kind, variables in KINDS.items():
         raw[kind] = common.child("heads", "times", ROWS, options.rounds, **variables)
         if not raw[kind]:
-            return 1
+            return None
         texts.append(by_way(kind, raw[kind], ROWS, *columns.items()))
         columns = {}
-    text = "\n\n".join(texts)
-    common.report(options, text, threads=1, cpu_seconds=raw)
-    return 0
+    return "\n\n".join(texts), {"threads": 1, "cpu_seconds": raw}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main = common.program("heads", __doc__, run, child, rounds=7)

@@ -7,7 +7,6 @@ and 100 times the most compute. Beside the interval's width stands that of who k
 squares of the true one, with Student's t.
 """
 
-import sys
 import time
 
 import numpy as np
@@ -114,18 +113,13 @@ def published():
         yield [loss.family, f"{inside.sum()} of {len(inside)}", f"{width:.1%}"]
 
 
-def main(argv=None):
-    options = common.parser("joint", __doc__).parse_args(argv)
+def run(options):
     count = 2 if options.quick else options.rounds
     names = [f"{what}, {times}x" for what in ("inside", "width") for times in FURTHER]
     rows = [line(design, law, count) for design in DESIGNS for law in LAWS]
     text = common.table([f"{count} rounds", *names, "CPU seconds"], rows)
     text += "\n\n" + common.table(["held out", "inside", "median width"], [*published()])
-    print(text)
-    if not options.quick:
-        common.record("joint", text, rows=rows)
-    return 0
+    return text, {"rows": rows}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main = common.program("joint", __doc__, run)

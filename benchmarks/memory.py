@@ -59,53 +59,42 @@ def pandas(folder):
     return -np.log(hits["sum"].sum() / hits["size"].sum())
 
 
-CONTENDERS = {"measuring": measure, common.OURS: rbplib, "pandas": pandas}
+MEASURING = "measuring the smallest model"
+CONTENDERS = {MEASURING: measure, "its loss at k = 1, rbplib": rbplib, "by pandas": pandas}
 
 
-def run_child(name, folder, small):
+def child(name, folder, small):
     """Peak memory in MB, seconds and result of one contender."""
-    run = CONTENDERS[name]
-    run(small)
+    way, folder = CONTENDERS[name], Path(folder)
+    way(Path(small))
     seconds = []
-    megabytes = common.peak_mb(lambda: seconds.append(common.seconds(run, folder)))
-    loss = None if name == "measuring" else float(run(folder))
+    megabytes = common.peak_mb(lambda: seconds.append(common.seconds(way, folder)))
+    loss = None if name == MEASURING else float(way(folder))
     return megabytes, seconds[0], loss
 
 
-def main(argv=None):
-    options = common.parser("memory", __doc__)
-    options.add_argument("--times", type=int, nargs="+", default=[1, 10, 50])
-    options = options.parse_args(argv)
-    if options.child:
-        name, *folders = options.child
-        print(json.dumps(run_child(name, *map(Path, folders))))
-        return 0
-    # Texts that grow, the contenders in turn on each.
+def run(options):
+    """Texts that grow, the contenders in turn on each."""
     words = 4_000 if options.quick else WORDS
     times = [1, 2] if options.quick else options.times
-    lines = {name: [name] for name in CONTENDERS}
+    columns = {}
     with tempfile.TemporaryDirectory() as folder:
         os.environ["OMP_NUM_THREADS"] = "1"
         for factor in times:
-            place, small = Path(folder, str(factor)), Path(folder, f"small-{factor}")
-            write_text(place, factor * words)
+            text, small = Path(folder, str(factor)), Path(folder, f"small-{factor}")
+            write_text(text, factor * words)
             write_text(small, SMALL)
-            losses = {}
+            losses, cells = {}, []
             for name in CONTENDERS:
-                megabytes, taken, losses[name] = common.child("memory", name, place, small)
-                lines[name].append(f"{megabytes:,.0f} MB, {taken:.2f} s")
-            # Nothing is told of contenders that do not agree.
-            if not np.isclose(losses[common.OURS], losses["pandas"]):
-                print(f"the losses differ: {losses}", file=sys.stderr)
-                return 1
-    lines["measuring"][0] = "measuring the smallest model"
-    lines[common.OURS][0] = "its loss at k = 1, rbplib"
-    lines["pandas"][0] = "its loss at k = 1, pandas"
-    head = ["", *(f"{factor * words:,} words" for factor in times)]
-    text = common.table(head, lines.values())
-    common.report(options, text)
-    return 0
+                megabytes, taken, losses[name] = common.child("memory", name, text, small)
+                cells.append(f"{megabytes:,.0f} MB, {taken:.2f} s")
+            # nothing is told of contenders that do not agree
+            if not np.isclose(*list(losses.values())[1:]):
+                return print(f"the losses differ: {losses}", file=sys.stderr)
+            columns[f"{factor * words:,} words"] = cells
+    lines = zip(CONTENDERS, *columns.values(), strict=True)
+    return common.table(["", *columns], lines), {}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+growth = {"type": int, "nargs": "+", "default": [1, 10, 50]}
+main = common.program("memory", __doc__, run, child, times=growth)

@@ -6,10 +6,6 @@ Contenders of one model are timed in turn in one process, since only ratios in i
 above the loaded model is that of a process of its own.
 """
 
-import json
-import statistics
-import sys
-
 import torch
 
 from benchmarks import common, peers
@@ -17,66 +13,38 @@ from benchmarks import common, peers
 SHAPES, BATCH = ("14m", "70m"), (4, 512)
 
 
-def timed(shape, batch, length, count):
-    """{contender: seconds} of one model, in turns; each is called once before."""
+def child(shape, batch, length, name, count):
+    """Seconds of all contenders of one model, in turns; or the peak memory of one above the loaded
+    model, MB."""
+    ways = {name: way for name, (way, _) in peers.CONTENDERS.items()}
     with torch.inference_mode():
         model = peers.make_model(shape)
-        ids = peers.make_ids(model, batch, length)
-        ways = {name: way for name, (way, _) in peers.CONTENDERS.items()}
-        for way in ways.values():
-            way(model, ids[:1])
-        return common.rounds(ways, (model, ids), count)
+        ids = peers.make_ids(model, int(batch), int(length))
+        # libraries loaded, wrappers made, threads started
+        for way in [ways[name]] if name in ways else ways.values():
+            way(model, ids[:1, :16] if name in ways else ids[:1])
+        if name in ways:
+            return common.peak_mb(ways[name], model, ids)
+        return common.rounds(ways, (model, ids), int(count))
 
 
-def memory(shape, batch, length, name):
-    """Peak memory of one contender above the loaded model, MB."""
-    with torch.inference_mode():
-        model = peers.make_model(shape)
-        ids = peers.make_ids(model, batch, length)
-        way, _ = peers.CONTENDERS[name]
-        way(model, ids[:1, :16])  # libraries loaded, wrappers made, threads started
-        return common.peak_mb(way, model, ids)
-
-
-def cell(times, name, tokens):
-    """Tokens a second, and the ratio to rbplib."""
-    text = f"{tokens / statistics.median(times[name]):,.0f}"
-    return text if name == common.OURS else f"{text}; {common.ratio(times, name)}"
-
-
-def main(argv=None):
-    options = common.parser("ranks", __doc__).parse_args(argv)
+def run(options):
     shapes, (batch, length), count = SHAPES, BATCH, options.rounds
-    if options.child:
-        shape, *numbers, last = options.child
-        batch, length = map(int, numbers)
-        if last.isdigit():
-            print(json.dumps(timed(shape, batch, length, int(last))))
-        else:
-            print(json.dumps(memory(shape, batch, length, last)))
-        return 0
     if options.quick:
         shapes, batch, length, count = ("tiny",), 2, 24, 1
-    # Times and memory, a process each.
-    times, megabytes, gives = {}, {}, {}
+    # times and memory, a process each
+    columns, raw = {"gives": [what for _, what in peers.CONTENDERS.values()]}, {}
     for shape in shapes:
-        times[shape] = common.child("ranks", shape, batch, length, count)
-        for name, (_, what) in peers.CONTENDERS.items():
-            gives[name] = what
-            megabytes[shape, name] = common.child("ranks", shape, batch, length, name)
-    # One line a contender.
-    lines, tokens = [], batch * (length - 1)
-    for name in gives:
-        lines.append([name, gives[name]])
-        for shape in shapes:
-            lines[-1] += [cell(times[shape], name, tokens), f"{megabytes[shape, name]:,.0f}"]
-    head = ["", "gives"]
-    for shape in shapes:
-        head += [f"{shape.upper()}, tokens a second", "memory, MB"]
-    text = common.table(head, lines)
-    common.report(options, text, seconds=times)
-    return 0
+        times = common.child("ranks", shape, batch, length, "times", count)
+        scale = 1e6 / batch / (length - 1)
+        rates, peaks = [], []
+        for name in peers.CONTENDERS:
+            rates.append(common.cell(times, name, scale, ".0f"))
+            peaks.append(f"{common.child('ranks', shape, batch, length, name, 1):,.0f}")
+        columns |= {f"{shape.upper()}, us a token": rates, f"{shape.upper()}, memory, MB": peaks}
+        raw[shape] = times
+    lines = zip(peers.CONTENDERS, *columns.values(), strict=True)
+    return common.table(["", *columns], lines), {"seconds": raw}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main = common.program("ranks", __doc__, run, child)

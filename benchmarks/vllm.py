@@ -56,11 +56,9 @@ def served_table(folder, family, size, weights, head):
     return rbp.measure("served", "docs")[0]
 
 
-def main(argv=None):
-    options = common.parser("vllm", __doc__).parse_args(argv)
+def run(options):
     if not shutil.which("vllm"):
-        print("There is no vLLM here: nothing was compared.")
-        return 0
+        return "There is no vLLM here: nothing was compared."
     lines = []
     for model in SERVED[: 1 if options.quick else None]:
         family, size, *how = model.split()
@@ -77,9 +75,7 @@ def main(argv=None):
         lines.append(f"{family} {size}|{', '.join(how)}|{counts}".split("|"))
     version = theirs.record["made_by"]["version"]
     text = f"vLLM {version}, the text `docs`.\n\n{common.table(HEAD, lines)}"
-    common.report(options, text)
-    return 0
+    return text, {}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main = common.program("vllm", __doc__, run)

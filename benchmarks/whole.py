@@ -11,11 +11,12 @@ of the weights and a rank table on disk.
 import json
 import os
 import random
-import statistics
 import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks import common
 
@@ -81,14 +82,13 @@ def write_inputs(folder, family, name, documents, **changes):
     (folder / "text.yml").write_text(source)
 
 
-def main(argv=None):
-    options = common.parser("whole", __doc__, rounds=3).parse_args(argv)
-    if options.child:
-        name, folder = options.child
-        tokens, used = CONTENDERS[name](Path(folder)), os.times()
-        seconds = (used.user + used.system) / tokens
-        print(json.dumps([seconds, common.status_kb("VmHWM") / 1024]))
-        return 0
+def child(name, folder):
+    """[CPU-seconds a token, peak memory in MB] of one contender's whole process."""
+    tokens, used = CONTENDERS[name](Path(folder)), os.times()
+    return [(used.user + used.system) / tokens, common.status_kb("VmHWM") / 1024]
+
+
+def run(options):
     shapes, changes, count = SHAPES, {}, options.rounds
     if options.quick:
         shapes, changes, count = {"tiny": (*SHAPES["GPT-2"][:2], 1)}, TINY, 1
@@ -98,30 +98,23 @@ def main(argv=None):
     else:
         print("lm-evaluation-harness is not installed: pip install -e '.[bench]'", file=sys.stderr)
     # in turns, a process each
-    lines, raw = [[name] for name in contenders], {}
+    columns, raw = {}, {}
     for shape, (family, model, documents) in shapes.items():
-        with tempfile.TemporaryDirectory() as place:
-            write_inputs(Path(place), family, model, documents, **changes)
+        with tempfile.TemporaryDirectory() as folder:
+            write_inputs(Path(folder), family, model, documents, **changes)
             used = {name: [] for name in contenders}
             for _ in range(count):
                 for name, values in used.items():
-                    values.append(common.child("whole", name, place, **ALONE))
+                    values.append(common.child("whole", name, folder, **ALONE))
         raw[shape] = used
-        # seconds and peaks apart
-        columns = {name: list(zip(*values, strict=True)) for name, values in used.items()}
-        times = {name: seconds for name, (seconds, _) in columns.items()}
-        for line in lines:
-            name = line[0]
-            text = f"{1 / statistics.median(times[name]):,.0f}"
-            text += "" if name == common.OURS else f"; {common.ratio(times, name)}"
-            line += [text, f"{max(columns[name][1]):,.0f}"]
-    head = [""]
-    for shape in shapes:
-        head += [f"{shape}, tokens a CPU-second", "memory, MB"]
-    text = common.table(head, lines)
-    common.report(options, text, used=raw)
-    return 0
+        # seconds of each, then peaks
+        numbers = {name: np.transpose(values) for name, values in used.items()}
+        times = {name: seconds for name, (seconds, _) in numbers.items()}
+        rates = [common.cell(times, name, 1e3, ".2f") for name in contenders]
+        peaks = [f"{peaks.max():,.0f}" for _, peaks in numbers.values()]
+        columns |= {f"{shape}, CPU-ms a token": rates, f"{shape}, memory, MB": peaks}
+    lines = zip(contenders, *columns.values(), strict=True)
+    return common.table(["", *columns], lines), {"used": raw}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main = common.program("whole", __doc__, run, child, rounds=3)
