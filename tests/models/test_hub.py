@@ -47,10 +47,8 @@ def test_a_model_of_the_hub_is_the_one_in_the_folder(hub, small):
     loaded, local = load_model(hub_model(ID)), load_model(hub_model(small))
     assert loaded.record["revision"] == hub.sha and loaded.record["model_id"] == ID
     assert loaded.record["tokenizer_digest"] == local.record["tokenizer_digest"]
-    assert loaded.record["nonembedding_params"] == local.record["nonembedding_params"]
     ids = torch.tensor([[1, 2, 3]])
     assert torch.equal(loaded.model(ids).logits, local.model(ids).logits)
-    assert not loaded.model.training and loaded.model.dtype == torch.float32
     hub.stop()
     close_session()
     assert load_model(hub_model(ID)).record["revision"] == hub.sha  # from the cache

