@@ -376,13 +376,10 @@ def file_columns(data, record):
     pages, footer = parts(data)
     if record.get("sealed") and pages[-32:] != seal(pages[:-32], footer):
         raise ValueError("it fails its checksum")
-    parquet = pq.ParquetFile(pa.BufferReader(data))
-    types = {field.name: field.type for field in parquet.schema_arrow}
-    if types != {name: pa.from_numpy_dtype(dtype) for name, dtype in COLUMNS.items()}:
-        raise ValueError("it has other columns")
-    if parquet.metadata.num_rows != record["scored_tokens"]:
-        raise ValueError("it has more or fewer rows than its record says")
-    rows, columns = parquet.read(), {}
+    schema = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name, dtype in COLUMNS.items()])
+    rows, columns = pq.read_table(pa.BufferReader(data)), {}
+    if rows.schema != schema or len(rows) != record["scored_tokens"]:
+        raise ValueError("it has other columns or rows than its record says")
     for name in COLUMNS:
         # what is not known is null: a token 0, a tie with itself
         column = rows[name].fill_null(pa.scalar(int(name == "ties"), rows[name].type))
