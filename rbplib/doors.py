@@ -92,24 +92,22 @@ ALSO = {"float": "float32", "half": "float16", "none": None}  # names that engin
 ROUNDING = 1e-3  # nats that a logprob may be off by
 HALF_MOVED = 0.05  # of its interval: the most that half precision moves an exponent on page 16
 TIE_RULES = ("greater+ties", "greater+1")  # of an engine's ranks
-ROLES = ("family", "repeats")  # of tables in an export
+ROLES = ("family/", "repeats/")  # of tables in an export
 MOST_PACKED = 16  # bytes, or rows, that a byte of an exported table stands for
 # what entries of an exported table's record are
-RECORD = dict.fromkeys("family model corpus protocol model_id".split(), str)
-RECORD |= dict.fromkeys("nonembedding_params vocab_size documents scored_tokens".split(), int)
-RECORD |= dict.fromkeys(
-    "requested_revision revision weights_dtype head_dtype text corpus_digest definition "
-    "tokenizer_digest model_digest corpus_revision device platform code_version".split(),
-    (str, type(None)),
-)
-RECORD |= dict.fromkeys(
-    "total_params read_tokens characters read_characters window engine batch_tokens".split(),
-    (int, type(None)),
-)
-RECORD |= dict.fromkeys(
-    "sample corpus_source libraries made_by imported".split(), (dict, type(None))
-)
-RECORD |= {"units": list, "lacks": (list, type(None))}
+RECORD = {
+    (str,): "family model corpus protocol model_id",
+    (int,): "nonembedding_params vocab_size documents scored_tokens",
+    (list,): "units",
+    (str, type(None)): "requested_revision revision weights_dtype head_dtype text corpus_digest "
+    "definition tokenizer_digest model_digest corpus_revision device platform code_version",
+    (int, type(None)): "total_params read_tokens characters read_characters window engine "
+    "batch_tokens",
+    (dict, type(None)): "sample corpus_source libraries made_by imported",
+    (list, type(None)): "lacks",
+}
+# what the first line of an engine's ranks tells
+HEADER = ("model", "revision", "engine", "version", "corpus", "head_dtype", "ties")
 
 
 # --- A table of numbers
@@ -442,10 +440,10 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
         path = Path(folder, "table.parquet")
         for corpus in corpora:
             tables, _ = family_tables(family, corpus, protocol, results, counts=False)
-            for role, ladder in (("family", tables), ("repeats", tables.repeats)):
+            for role, ladder in zip(ROLES, (tables, tables.repeats), strict=True):
                 for table in ladder:
                     write_table(path, *shared(table, ordered))
-                    name = f"{role}/{table.record['model']}/{corpus.name}.parquet"
+                    name = f"{role}{table.record['model']}/{corpus.name}.parquet"
                     file.writestr(zipfile.ZipInfo(name), path.read_bytes())
                     about["tables"].append(name)
         file.writestr(zipfile.ZipInfo("family.json"), json.dumps(about))
@@ -504,21 +502,19 @@ def import_family(path, name=None):
         size = sum(member.file_size for member in members)
         if size > os.path.getsize(path) or any(member.compress_type for member in members):
             raise ValueError("it is packed")
-        names = sorted(member.filename for member in members)
         about = dict(json.loads(file.read("family.json")))
-        if names != sorted({"family.json", *about["tables"]}):
+        ladders = [[name for name in about["tables"] if name.startswith(role)] for role in ROLES]
+        names = ["family.json", *ladders[0], *ladders[1]]
+        if sorted(names) != sorted(member.filename for member in members):
             raise ValueError("a table is missing, or there twice")
-        entry = {key: about[key] for key in ("title", "note")}
-        texts = {type(text) for text in (*entry.values(), about["exported"], about["name"])}
-        ladders = {role: [] for role in ROLES}
-        for listed in about["tables"]:
-            ladders[listed.split("/")[0]].append(listed)
-        if texts != {str} or not ladders["family"] or about["format"] != "rbp ranks":
+        texts = {type(about[key]) for key in ("title", "note", "exported", "name")}
+        if texts != {str} or not ladders[0] or about["format"] != "rbp ranks":
             raise ValueError("another format")
 
         # the record of each table says where it came from
         origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
-        tables = [exported_tables(file, each, origin) for each in ladders.values() if each]
+        entry = {key: about[key] for key in ("title", "note")}
+        tables = [exported_tables(file, ladder, origin) for ladder in ladders if ladder]
         return keep_family(name or about["name"], entry, *tables)
 
 
@@ -543,10 +539,10 @@ def exported_tables(file, names, origin):
 
 def check_record(record):
     """ValueError for a record that no table of models and documents can have."""
-    for name, kinds in RECORD.items():
-        # to Python a bool is an int
-        if isinstance(record.get(name), bool) or not isinstance(record.get(name), kinds):
-            raise ValueError(f"the record of a table has {name} {str(record.get(name))[:40]!r}")
+    for kinds, names in RECORD.items():
+        for name in names.split():
+            if type(value := record.get(name)) not in kinds:
+                raise ValueError(f"the record of a table has {name} {str(value)[:40]!r}")
     S, units = record["nonembedding_params"], record["units"]
     # what must hold
     rules = (
@@ -771,19 +767,13 @@ def import_answers(path, family, name=None):
         lines, path = iter(path), "the list"
     with telling(f"the first line of {path} is no mapping"):
         header = dict(next(lines, {}))
-    for key in ("model", "revision", "engine", "version", "corpus", "head_dtype", "ties"):
+    for key in HEADER:
         if not header.get(key) or not isinstance(header[key], str):
             raise InputError(f"the first line of {path} does not tell {key!r}: add it.")
     check_choice(header["ties"], TIE_RULES, "tie rule")
-    family = load_family(family)
-    protocol = header.get("protocol", "paper")
+    family, protocol = load_family(family), header.get("protocol", "paper")
     model = family.model(header["model"])
-    asked_for, (_, source) = model.revision or "main", model_folder(model, weights=False)
-    if header["revision"] not in (asked_for, source["revision"]):
-        raise InputError(
-            f"{path} holds ranks of {model.name} at revision {header['revision']}: "
-            f"rank {asked_for}."
-        )
+    _, source = model_folder(model, weights=False)
     names = {model.name, Path(model.id).name}  # on whatever hub, or in whatever folder
     served = str(header.get("served", model.name))
     if Path(served).name not in names:
@@ -794,11 +784,13 @@ def import_answers(path, family, name=None):
 
     # its record: as of one measured here, but for the precision
     corpus, documents, windows, about = family_windows(family, header["corpus"], protocol)
-    for key, here in about.items():
-        if header.get(key, here) != here:
+    allowed = {key: [here] for key, here in about.items()}
+    allowed["revision"] = [model.revision or "main", source["revision"]]
+    for key, here in allowed.items():
+        if header.get(key, here[0]) not in here:
             raise InputError(
-                f"{path} is of another {key}, {header[key]}: "
-                "name its family by --family, or have it read the windows made here."
+                f"{path} is of another {key}, {header[key]}, where {here[0]} is asked for: name "
+                "its family by --family, or have it read the windows made here."
             )
     ((wanted,),) = expected(family, [model], [corpus], protocol, [documents]).values()
     precision = {}

@@ -23,8 +23,7 @@ SEARCHES = 4  # from the best of these
 APART = 0.05  # in logs: sizes or numbers of tokens closer than that are no different ones
 ALIGNED = 0.999  # a correlation of their logs from which their parts cannot be told apart
 HUBER = 1e-3  # in logs: where squares end in the objective of Hoffmann et al. 2022
-PRECISE = {"ftol": 1e-12, "xtol": 1e-10, "maxfev": 8000}  # of a search
-REWEIGHTED = 60  # times that a search goes on with other weights
+PRECISE = {"ftol": 1e-12, "xtol": 1e-10, "gtol": 1e-12, "x_scale": "jac"}  # of a search
 OUTLIER = 4.0  # standard deviations: further off the law a point counts as that far
 EXPONENTS = 0.02, 2.5  # the least and the largest
 CELLS, DRAWS, ROUNDS = 22, 16, 30  # a side of the first grid, draws in a cell, rounds of cells
@@ -63,16 +62,13 @@ class Form:
         centre.
         """
         s, d = np.broadcast_arrays(centre[0] - np.log(S), centre[1] - np.log(D))
-        slopes = {"a": s, "b": d}
-        level = np.ones(s.shape)
-        columns = [slopes.get(name, level) for name in self.parameters]
-        return np.stack(columns, axis=-1)
+        columns = {"a": s, "b": d}
+        return np.stack([columns.get(name, np.ones(s.shape)) for name in self.parameters], axis=-1)
 
     @cached_property
     def member(self):
         """Whether a parameter is of a term, float64 (P, T)."""
-        lengths = list(map(len, self.terms))
-        return np.repeat(np.eye(len(lengths)), lengths, axis=0)
+        return np.eye(len(self.terms)).repeat([len(term) for term in self.terms], axis=0)
 
     def log_terms(self, values, design):
         """log of each term, (..., T), from parameters (P,), coefficients as logs."""
@@ -80,8 +76,7 @@ class Form:
 
     def log_loss(self, values, design):
         g = values[self.parameters.index(self.joined)] if self.joined else 1.0
-        terms = self.log_terms(values, design) / g
-        return g * np.logaddexp.reduce(terms, axis=-1)
+        return g * np.logaddexp.reduce(self.log_terms(values, design) / g, axis=-1)
 
 
 SUM = Form("the sum", ("Aa", "Bb"))  # A S^-a + B D^-b
@@ -124,8 +119,7 @@ def reason(S, D, loss, form):
     # do sizes and tokens vary, and apart from each other?
     least = 2 if len(form.terms) == 1 else 3
     for exponent, name, values in (("a", "sizes", S), ("b", "numbers of tokens", D)):
-        steps = np.diff(np.sort(np.log(values)))
-        different = 1 + int(np.sum(steps > APART))
+        different = 1 + int(np.sum(np.diff(np.sort(np.log(values))) > APART))
         if exponent in form.parameters and different < least:
             return f"it needs at least {least} different {name}, not {different}"
     if "b" in form.parameters and abs(np.corrcoef(np.log(S), np.log(D))[0, 1]) > ALIGNED:
@@ -133,11 +127,10 @@ def reason(S, D, loss, form):
     return ""
 
 
-def fit_form(S, D, loss, form, huber=np.inf):
+def fit_form(S, D, loss, form, huber=None):
     """Fit a form to log loss: by least squares, or by Huber's objective with squares up to `huber`.
 
-    One term is a line; else MINPACK searches from several starts, for Huber's objective by squares
-    that are weighted anew until they are it.
+    One term is a line; else SciPy searches from several starts.
 
     S, D, loss: float64 (n,), positive. Returns JointLaw.
     InputError: the points cannot carry the form, see `reason`. Cost: about 20 ms, or 0.2 s.
@@ -152,49 +145,28 @@ def fit_form(S, D, loss, form, huber=np.inf):
         best, *_ = np.linalg.lstsq(design, y, rcond=None)
         return JointLaw(form, centre, best)
 
-    from scipy.optimize import leastsq
+    from scipy.optimize import least_squares
 
     # exponents are searched by their logs, so none of the terms rises
     def values(theta):
-        powers = np.exp(np.minimum(np.maximum(theta, -40), 5))
-        return np.where(form.exponents, powers, theta)
+        return np.where(form.exponents, np.exp(np.clip(theta, -40, 5)), theta)
 
-    def miss(theta, weights=1.0):
-        return weights * (form.log_loss(values(theta), design) - y)
+    def miss(theta):
+        return form.log_loss(values(theta), design) - y
 
-    def objective(theta):
-        off = np.abs(miss(theta))
-        inner = np.minimum(off, huber)
-        return np.sum(inner * (2 * off - inner))
+    # every set of exponents, and the last term at several shares of a middling loss
+    starts, others = [], len(form.terms) - 1
+    for *powers, share in product(*[np.log(STARTS)] * form.exponents.sum(), SHARES):
+        start = np.empty(len(form.parameters))
+        start[form.exponents] = powers
+        start[~form.exponents] = y.mean() + np.log([(1 - share) / others] * others + [share])
+        starts.append(start)
 
-    # squares, weighted anew until they are Huber's objective
-    def search(theta):
-        for _ in range(REWEIGHTED if huber < np.inf else 1):
-            before = objective(theta)
-            weights = np.maximum(np.abs(miss(theta)) / huber, 1) ** -0.5
-            theta, *_ = leastsq(miss, theta, weights, full_output=True, **PRECISE)
-            if objective(theta) > before * (1 - 1e-9):
-                break
-        return theta
-
-    # the best of searches from the best starts
-    starts = sorted(_starts(form, y), key=objective)[:SEARCHES]
-    best = min(map(search, starts), key=objective)
-    return JointLaw(form, centre, values(best))
-
-
-def _starts(form, y):
-    """Where a search may start: every set of exponents, and the last term at several shares of a
-    middling loss.
-    """
-    exponents, others = form.exponents, len(form.terms) - 1
-    powers = [np.log(STARTS)] * exponents.sum()
-    for *start, share in product(*powers, SHARES):
-        shares = [(1 - share) / others] * others + [share]
-        theta = np.empty(len(exponents))
-        theta[exponents] = start
-        theta[~exponents] = y.mean() + np.log(shares)
-        yield theta
+    # the best of searches from the best of these
+    starts = sorted(starts, key=lambda theta: np.sum(miss(theta) ** 2))[:SEARCHES]
+    how = PRECISE | ({"loss": "huber", "f_scale": huber} if huber else {"method": "lm"})
+    best = min((least_squares(miss, start, **how) for start in starts), key=lambda end: end.cost)
+    return JointLaw(form, centre, values(best.x))
 
 
 # --- both sums together

@@ -293,7 +293,7 @@ def test_a_commit_of_the_hub_is_a_revision(place, fresh, monkeypatch):
         path = import_answers([header, *lines], "hubs")
         record = rbplib.read_table(path).record
         assert record["revision"] == record["made_by"]["revision"] == commit
-        with pytest.raises(InputError, match="at revision 0000"):
+        with pytest.raises(InputError, match="another revision, 0000"):
             import_answers([header | {"revision": "0" * 40}, *lines], "hubs")
 
 
@@ -369,7 +369,7 @@ BAD = {
     "weights that are none": (with_header(weights_dtype="fp7"), "weights_dtype 'fp7'"),
     "of another text": (with_header(text="0" * 64), "another text"),
     "of another tokenizer": (with_header(tokenizer="0" * 64), "another tokenizer"),
-    "of another revision": (with_header(revision="step1"), "at revision step1"),
+    "of another revision": (with_header(revision="step1"), "another revision, step1"),
     "ranks of another model": (with_header(model="22k"), "22k"),
     "ids that are not ours": (changed("ids", 3), "no window of lines"),
     "an id between two": (changed("ids", 3.5), "cut short"),
