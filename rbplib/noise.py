@@ -10,6 +10,7 @@ import numpy as np
 from rbplib.bootstrap import ENDS, LEVEL, kept, pinv
 
 NEAR = 1.05  # sizes within this factor are one: of no other size does their scatter tell
+MANY = 5_000  # models from which a matrix of them by sizes is kept without its zeros
 SINGULAR = 1e-10  # smallest over largest variance below which the sources tell nothing
 
 
@@ -30,6 +31,11 @@ def size_numbers(S):
 
 def means_of_sizes(numbers):
     """What takes values of models (M,) to their means over sizes (G,), float64 (G, M)."""
+    if len(numbers) > MANY:
+        from scipy.sparse import csr_array
+
+        shares = 1 / np.bincount(numbers)[numbers]
+        return csr_array((shares, (numbers, np.arange(len(numbers)))))
     member = numbers == np.arange(numbers.max(initial=-1) + 1)[:, None]
     return member / np.maximum(member.sum(axis=1, keepdims=True), 1)
 
@@ -72,7 +78,7 @@ def scatter(jacobian, weights, residuals, numbers):
     # how the parameters move with the mean of each size, and what is left of it
     mean = means_of_sizes(sizes)
     moved = inverse @ ((mean > 0) @ (weights[:, None] * jacobian)).T
-    left = np.eye(len(mean)) - (mean @ jacobian) @ moved
+    left = np.eye(mean.shape[0]) - (mean @ jacobian) @ moved
     # means of one variance, up to the weights
     root = np.sqrt(mean @ weights)
     left = root[:, None] * left / root
