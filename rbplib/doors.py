@@ -5,6 +5,7 @@ tables of another machine (`rbp export`) and ranks of another engine become rank
 need no model, no text and no torch to be read.
 """
 
+import fnmatch
 import json
 import math
 import os
@@ -503,18 +504,18 @@ def import_family(path, name=None):
         if size > os.path.getsize(path) or any(member.compress_type for member in members):
             raise ValueError("it is packed")
         about = dict(json.loads(file.read("family.json")))
-        ladders = [[name for name in about["tables"] if name.startswith(role)] for role in ROLES]
-        names = ["family.json", *ladders[0], *ladders[1]]
+        own, repeats = (fnmatch.filter(about["tables"], f"{role}*") for role in ROLES)
+        names = ["family.json", *own, *repeats]
         if sorted(names) != sorted(member.filename for member in members):
             raise ValueError("a table is missing, or there twice")
         texts = {type(about[key]) for key in ("title", "note", "exported", "name")}
-        if texts != {str} or not ladders[0] or about["format"] != "rbp ranks":
+        if texts != {str} or not own or about["format"] != "rbp ranks":
             raise ValueError("another format")
 
         # the record of each table says where it came from
         origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
         entry = {key: about[key] for key in ("title", "note")}
-        tables = [exported_tables(file, ladder, origin) for ladder in ladders if ladder]
+        tables = [exported_tables(file, ladder, origin) for ladder in (own, repeats) if ladder]
         return keep_family(name or about["name"], entry, *tables)
 
 
