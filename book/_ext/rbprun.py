@@ -151,13 +151,10 @@ def start_labs(app):
     """Begin to make the bundle beside the pages, in a process of its own while they are read."""
     program = Path(app.srcdir, "book", "labs", "bundle.py")
     if app.builder.name == "html" and program.is_file():
-        command = [sys.executable, program, "--output", Path(app.outdir, LABS, "labs.zip")]
-        place = {
-            "cwd": app.srcdir,
-            "env": os.environ | {"RBP_ROOT": str(Path(app.srcdir).resolve())},
-        }
-        pool = ThreadPoolExecutor(1)
-        app.labs = pool.submit(subprocess.run, command, capture_output=True, text=True, **place)
+        command = [sys.executable, program, "--output", Path(app.outdir, LABS)]
+        how = {"env": os.environ | {"RBP_ROOT": os.path.abspath(app.srcdir)}, "cwd": app.srcdir}
+        how |= {"capture_output": True, "text": True}
+        app.labs = ThreadPoolExecutor(1).submit(subprocess.run, command, **how)
 
 
 class LabsBundle(SphinxDirective):

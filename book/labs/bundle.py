@@ -6,11 +6,12 @@ it the teacher's copies of the sheets, dist/labs-teacher.zip; `make labs` does i
 environment, and the book's build puts both on its pages. The sheets are the lab pages, as notebooks
 and as Markdown: for students with room for an answer, for teachers, named `_solved`, with solutions
 and with what their code prints on these counts. Both unpack into one folder, `labs`. The same
-tables give the same bytes.
+tables give the same bytes, and logs/labs keeps both until a table or a sheet changes.
 """
 
 import argparse
 import re
+import shutil
 import sys
 import tempfile
 import zipfile
@@ -22,7 +23,9 @@ import jupytext
 import nbformat
 from nbformat.v4 import new_output
 
-from rbplib.families import InputError, atomic_path, load_corpus, load_family, root
+from rbplib.families import InputError, atomic_path, digest, load_corpus, load_family, root
+from rbplib.models import file_digest
+from rbplib.table import table_paths
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = str(HERE), str(HERE.parents[1])  # what the sheets' own code imports, and paper
@@ -173,17 +176,29 @@ def make_bundle(families, out):
     return write_zip(out, files), write_zip(out.with_stem(f"{out.stem}-teacher"), teacher)
 
 
+def kept(families):
+    """The folder where the bundle of families is kept, named by all that it follows from."""
+    files = {*HERE.glob("*.*"), *HERE.parents[1].glob("[pr]*/*.py")}
+    for family in map(load_family, families):
+        files |= {family.path, *table_paths(family.name)}
+    return root() / "logs" / "labs" / digest(list(map(file_digest, sorted(files))))
+
+
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("families", nargs="*", default=FAMILIES, help="that were measured")
-    parser.add_argument("-o", "--output", type=Path, default=root() / "dist" / "labs.zip")
-    asked = parser.parse_args(argv)
+    parser.add_argument("-o", "--output", default=root() / "dist")  # a folder
+    options = parser.parse_args(argv)
     # make it, or say why not
     try:
-        print(*make_bundle(asked.families, asked.output), sep="\n")
+        folder = kept(options.families)
+        if not (folder / "labs-teacher.zip").is_file():  # the last that is made
+            shutil.rmtree(folder.parent, ignore_errors=True)
+            make_bundle(options.families, folder / "labs.zip")
     except InputError as error:
         print(f"rbp: {error}", file=sys.stderr)
         return 2
+    print(shutil.copytree(folder, options.output, dirs_exist_ok=True))
     return 0
 
 

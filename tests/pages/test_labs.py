@@ -141,5 +141,21 @@ def test_a_family_that_was_not_measured_is_one_sentence(tmp_path, bundle, capsys
     place = write_family(tmp_path, documents=5)
     monkeypatch.setenv("RBP_ROOT", str(place))
     monkeypatch.setenv("RBP_RESULTS", str(place / "nothing"))
-    assert bundle.main(["synthetic", "-o", str(tmp_path / "x.zip")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1 and not (tmp_path / "x.zip").exists()
+    assert bundle.main(["synthetic", "-o", str(tmp_path / "x")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and not (tmp_path / "x").exists()
+
+
+def test_a_bundle_is_made_again_only_where_a_table_changed(class_room, bundle, monkeypatch):
+    place, made = class_room[0].parents[1], []
+    monkeypatch.setenv("RBP_ROOT", str(place))
+    monkeypatch.setattr(bundle, "write_class", lambda *_: made.append(1) or 1 / 0)
+    folder = bundle.kept(["synthetic"])
+    folder.mkdir(parents=True)
+    for name in ("labs.zip", "labs-teacher.zip"):
+        (folder / name).write_bytes(b"kept")
+    assert bundle.main(["synthetic", "-o", str(place / "out")]) == 0 and not made
+    assert (place / "out/labs.zip").read_bytes() == b"kept"
+    table = next(place.glob("results/ranks/synthetic/*/*.parquet"))
+    table.write_bytes(table.read_bytes() + b" ")
+    with pytest.raises(ZeroDivisionError):
+        bundle.main(["synthetic", "-o", str(place / "out")])
