@@ -30,7 +30,7 @@ from rbplib.families import (
     check_choice,
     digest,
     held,
-    known,
+    list_corpora,
     load_corpus,
     one_at_a_time,
     root,
@@ -278,7 +278,7 @@ def make_text(corpus):
 
 def main(names):
     """Make the text of corpora, by names or paths of YAML; of all embedded ones for none."""
-    for corpus in map(load_corpus, names) if names else known("corpus"):
+    for corpus in map(load_corpus, names) if names else list_corpora():
         if corpus.kind:
             print(make_text(corpus))
 

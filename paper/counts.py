@@ -14,7 +14,7 @@ import yaml
 from paper.probes import copyable
 from rbplib.counts import Counts, counts_path, write_counts
 from rbplib.doors import model_entry, public
-from rbplib.families import InputError, default_corpora, known, load_family, write_text
+from rbplib.families import InputError, default_corpora, list_families, load_family, write_text
 from rbplib.losses import vocabulary
 from rbplib.measuring import measured
 from rbplib.table import distinct, family_tables
@@ -139,7 +139,7 @@ def write_class(family, path):
 
 def repeated():
     """{family of models trained again: corpora} of the embedded families."""
-    families = [family for family in known("family") if family.embedded and family.repeats]
+    families = [family for family in list_families() if family.embedded and family.repeats]
     return {family.repeats: default_corpora(family) for family in families}
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from rbplib import measuring
 from rbplib.counts import counts_path
-from rbplib.families import InputError, known, load_family, one_each
+from rbplib.families import InputError, list_families, load_family, one_each
 from rbplib.measuring import UNSCORED
 from rbplib.table import family_tables as family_tables
 from rbplib.table import table_paths
@@ -20,7 +20,7 @@ def ladders(families=(), corpora=(), protocol="paper"):
     """
     families = one_each(map(load_family, families), "families")
     shown, first = {}, {}
-    for family in families or [family for family in known("family") if family.embedded]:
+    for family in families or [family for family in list_families() if family.embedded]:
         for corpus, ladder in measuring.ladders(family, corpora, protocol).items():
             shown[family.name, corpus] = ladder
             # one text under one name

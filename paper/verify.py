@@ -20,7 +20,7 @@ from paper.counts import counts_of, repeated
 from paper.show.claims import RANKS, page_records
 from rbplib.cli import Parser
 from rbplib.counts import counts_path, known_by, read_counts
-from rbplib.families import InputError, default_corpora, held, known, load_family, root
+from rbplib.families import InputError, default_corpora, held, list_families, load_family, root
 from rbplib.measuring import measured
 from rbplib.table import columns_digest, family_tables
 
@@ -86,7 +86,7 @@ def key_number(case):
 
 def embedded_names():
     """Names of the embedded families, and of what they name as their repeats: a set."""
-    families = [family for family in known("family") if family.embedded]
+    families = [family for family in list_families() if family.embedded]
     return {name for family in families for name in (family.name, family.repeats) if name}
 
 

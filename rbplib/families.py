@@ -441,24 +441,18 @@ def yaml_file(what, name):
     return None
 
 
-def known(what):
-    """The families or corpora in the root. Raises InputError: a file that is none."""
-    load = load_family if what == "family" else load_corpus
-    return map(load, sorted(yaml_files(what)))
-
-
 def list_families():
     """The families that are here by name, as `rbp families` lists them: list of Family.
 
     Raises InputError: a file of one is none. Cost: reads each file.
     """
-    return list(known("family"))
+    return list(map(load_family, sorted(yaml_files("family"))))
 
 
 def list_corpora():
     """The texts that are here by name, as `rbp corpora` lists them: list of Corpus, see
     `list_families`."""
-    return list(known("corpus"))
+    return list(map(load_corpus, sorted(yaml_files("corpus"))))
 
 
 def one_each(records, what):
@@ -485,7 +479,7 @@ def default_corpora(family):
     list of str."""
     if family.corpora:
         return list(family.corpora)
-    corpora = [corpus for corpus in known("corpus") if corpus.default]
+    corpora = [corpus for corpus in list_corpora() if corpus.default]
     return [c.name for c in corpora if (c.kind if family.embedded else c.source == "hub")]
 
 

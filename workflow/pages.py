@@ -51,7 +51,8 @@ from rbplib.families import (
     check_choice,
     digest,
     held,
-    known,
+    list_corpora,
+    list_families,
     load_family,
     one_each,
     root,
@@ -147,8 +148,8 @@ def pages(families=(), corpora=(), only=False, **settings):
     taken = dict.fromkeys(key for name in notebooks() for key in defaults(name))
     for key in settings:
         check_choice(key, taken, "parameter of a page")
-    list(known("corpus"))  # one that is damaged is told before anything runs
-    embedded = [family for family in known("family") if family.embedded]
+    list_corpora()  # one that is damaged is told before anything runs
+    embedded = [family for family in list_families() if family.embedded]
     named = one_each(map(load_family, families), "families")
     beside = [] if only and named else embedded
     shown = one_each([*beside, *named], "families")

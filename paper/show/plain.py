@@ -6,7 +6,7 @@ import unicodedata
 from contextlib import suppress
 
 from rbplib.families import FORMULA as FORMULA
-from rbplib.families import InputError, default_corpora, known, load_corpus, load_family
+from rbplib.families import InputError, default_corpora, list_families, load_corpus, load_family
 
 
 def plain(text):
@@ -36,7 +36,7 @@ def texts(parameters):
     """Titles of the corpora that a page may show, for its switch between them: those asked for,
     or of its families."""
     names = [parameters["family"]] if "family" in parameters else parameters.get("families")
-    families = [] if names else [f for f in known("family") if f.embedded]
+    families = [] if names else [f for f in list_families() if f.embedded]
     for name in names or []:
         with suppress(InputError):  # a family of published numbers has no file
             families.append(load_family(name))

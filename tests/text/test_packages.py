@@ -98,12 +98,12 @@ def test_a_missing_package_or_an_unknown_kind_is_one_sentence(root, monkeypatch)
 def test_every_embedded_model_reads_text_as_it_was_trained():
     """AutoTokenizer gave the Qwen2 ladder another splitting of text than its tokenizer.json; the
     loader must not, for any architecture."""
-    from rbplib.families import known
+    from rbplib.families import list_families
     from rbplib.models import load_tokenizer
 
     text = 'def f(x1234):\n    return x  # don\'t\n\n\n\tif "a":  pass\n'
     trained = Tokenizer.from_file(str(ROOT / "models/tokenizer/tokenizer.json")).encode(text).ids
-    models = [family.models[0] for family in known("family") if family.embedded]
+    models = [family.models[0] for family in list_families() if family.embedded]
     assert models
     for model in models:
         assert load_tokenizer(model.local, model.id)(text)["input_ids"] == trained, model.id

@@ -6,7 +6,15 @@ import re
 import pytest
 
 from rbplib.cli import main
-from rbplib.families import InputError, argument, known, load_corpus, load_family, one_each
+from rbplib.families import (
+    InputError,
+    argument,
+    list_corpora,
+    list_families,
+    load_corpus,
+    load_family,
+    one_each,
+)
 
 
 @pytest.fixture
@@ -127,10 +135,10 @@ def test_a_file_of_another_ending_or_a_link_to_nowhere_is_called_that(root, monk
 
 
 def test_a_file_that_is_none_stops_all_but_a_list(root, capsys):
-    for what, folder in (("family", "families"), ("corpus", "corpora")):
+    for listed, folder in ((list_families, "families"), (list_corpora, "corpora")):
         (root / folder / "bad.yml").write_text("models: [")
         with pytest.raises(InputError, match="bad.yml"):
-            list(known(what))
+            listed()
     assert main(["corpora"]) == 2
     out, err = capsys.readouterr()
     assert "prose" in out and "bad.yml" in err and err.count("rbp: ") == 1
