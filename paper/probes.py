@@ -14,7 +14,7 @@ from scipy.special import fdtrc, log_ndtr, stdtrit
 
 from paper.show import style
 from paper.show.numbers import number
-from paper.steps import spread_of_trainings, step_weights
+from paper.steps import spread_of_trainings
 from rbplib.bootstrap import line
 from rbplib.counts import PARTS, Counts
 from rbplib.families import InputError, held, telling
@@ -26,6 +26,12 @@ STRING = "shuffled"  # kind of string whose second reading shows it: the text's 
 STRINGS = ("random", STRING, "excerpt")  # kinds of strings that are read twice
 COPYING, LOSS, FIRST = "copying (nats)", "loss (nats)", "−log RBP₁ (nats)"
 TEN = "ten in a row, if independent"
+NAMED = {  # curves whose stretch is compared
+    (COPYING, STRING): "copying",
+    (FIRST, "other"): "loss",
+    (TEN, "other"): "ten",
+    (FIRST, "copyable"): "text",
+}
 BATCH, WINDOW = 8, 256  # windows a step, and tokens of one
 REACH = 10**5.7  # T of Aoyama et al.
 WIDTH = 1.959963984540054  # standard errors of a 95% interval
@@ -255,39 +261,25 @@ def joined(copyable, other, share, k):
 
 
 def law_of_trainings(S, loss):
-    """A line through ln S and ln loss of trainings (n,),
-    held to how far trainings of one size scatter.
+    """A line through ln S and ln loss of trainings (n,), held to how far trainings of one size
+    scatter.
 
     Returns:
-        {column: value}. alpha, r2; worst: the size furthest from the line, in logs; scatter: sd of
-        trainings of one size; p: of a line, F test of what sizes leave against it. bend: exponent
-        of the last step less the mean of those before, with interval (95%, Student's t over
-        trainings). NaN without a size that was trained again, {} below three sizes.
+        {column: value}. alpha, r2; scatter: sd of trainings of one size; p: of a line, F test of
+        what sizes leave against it. NaN without a size that was trained again, {} below three
+        sizes.
     """
     x, y = np.log([S, loss])
     if len(set(x)) < 3:
         return {}
     slope, level, r2 = line(y, x)
-    # each size's mean, how far it is from the line, and trainings from each other
+    # how far each size's mean is from the line, and trainings from each other
     sizes, which, times = np.unique(x, return_inverse=True, return_counts=True)
-    means = np.bincount(which, y) / times
-    off = means - level - slope * sizes
+    off = np.bincount(which, y) / times - level - slope * sizes
     sd, spare = spread_of_trainings(y, x)
     misfit = times @ off**2 / (len(sizes) - 2) / sd**2
-    # the bend is a weighted sum of logs
-    steps = step_weights(S)
-    weights = steps[-1] - steps[:-1].mean(axis=0)
-    bend = weights @ y
-    half = stdtrit(spare, 0.975) * sd * np.linalg.norm(weights)
-    return {
-        "alpha": -slope,
-        "r2": float(r2),
-        "worst": np.abs(off).max(),
-        "scatter": sd,
-        "p": fdtrc(len(sizes) - 2, spare, misfit),
-        "bend": bend,
-        "interval": (bend - half, bend + half),
-    }
+    p = fdtrc(len(sizes) - 2, spare, misfit)
+    return {"alpha": -slope, "r2": float(r2), "scatter": sd, "p": p}
 
 
 def shape_errors(tokens, loss, start):
@@ -375,17 +367,12 @@ def stretch(row):
     return late / early
 
 
-def named(row):
-    """What a page calls a curve of `curves`; empty for the rest."""
-    names = {(COPYING, STRING): "copying", (FIRST, "other"): "loss"}
-    names |= {(TEN, "other"): "ten", (FIRST, "copyable"): "text"}
-    return names.get((row["what"], row["part"]), "")
-
-
 def sudden_frame(rows):
-    """A row per training that learned to copy: `stretch` of each named curve, and ratio, the
-    doublings of tokens that copying takes over those that the loss takes."""
-    named_rows = pd.DataFrame([row for row in rows if row["name"]])
-    frame = named_rows.pivot(index=["size", "seed", "onset"], columns="name", values="times")
+    """A row per training of `curves` that learned to copy: `stretch` of each of NAMED, and ratio,
+    the doublings of tokens that copying takes over those that the loss takes."""
+    frame = pd.DataFrame([row for row in rows if (row["what"], row["part"]) in NAMED])
+    frame["name"] = [*map(NAMED.get, zip(frame["what"], frame["part"], strict=True))]
+    frame["times"] = [*map(stretch, frame.to_dict("records"))]
+    frame = frame.pivot(index=["size", "seed", "onset"], columns="name", values="times")
     frame = frame.reset_index().dropna(subset="onset")
     return frame.assign(ratio=np.log(frame["copying"]) / np.log(frame["loss"]))
