@@ -90,24 +90,19 @@ def contrasts(pairs, weights, n_bootstrap=10_000, seed=42):
     """
     parts = []
     for pair in pairs:
+        first = pair[0]
         whole = all(np.isfinite(loss.y).all() for loss in pair)
-        if whole and len(np.unique(pair[0].S)) > 2:
-            parts.append(contrast(pair, weights, n_bootstrap, seed))
+        if not whole or len(np.unique(first.S)) < 3:
+            continue
+        w, drawn, again = weights(first.S), None, None
+        resamples = [loss.resampled(n_bootstrap, seed) for loss in pair]
+        if resamples[0] is not None:
+            drawn = less(resamples) @ w
+        if first.repeats is not None:
+            again = less([loss.repeats for loss in pair]), first.repeats.S
+        about = first.n_sources, float(np.sqrt(w @ w)), again
+        parts.append(Contrast(first.family, first.corpus, float(w @ less(pair)), drawn, *about))
     return parts
-
-
-def contrast(pair, weights, n_bootstrap=10_000, seed=42):
-    """The Contrast of one of the pairs of `contrasts`."""
-    first, w = pair[0], weights(pair[0].S)
-    resamples = [loss.resampled(n_bootstrap, seed) for loss in pair]
-    drawn = again = None
-    if resamples[0] is not None:
-        drawn = less(resamples) @ w
-    if first.repeats is not None:
-        again = less([loss.repeats for loss in pair]), first.repeats.S
-    length = float(np.sqrt(w @ w))
-    value, about = float(w @ less(pair)), (first.n_sources, length, again)
-    return Contrast(first.family, first.corpus, value, drawn, *about)
 
 
 def less(pair):
@@ -123,18 +118,12 @@ def pooled(contrasts):
     for part in contrasts:
         groups.setdefault(part.family, []).append(part)
     groups = list(groups.values())
-    values = []
-    for group in groups:
-        values.append(np.mean([c.value for c in group]))
-    effect = mean_over(values)
+    effect = mean_over([np.mean([c.value for c in group]) for group in groups])
     if not groups or any(c.drawn is None for c in contrasts):
         return effect
 
     # noise of the sources
-    draws = []
-    for group in groups:
-        draws.append(np.mean([c.drawn for c in group], axis=0))
-    drawn = np.mean(draws, axis=0)
+    drawn = np.mean([np.mean([c.drawn for c in group], axis=0) for group in groups], axis=0)
     sources = noise = float(np.nanstd(drawn, ddof=1))
     free, trainings = min(c.n_sources for c in contrasts) - 1, np.nan
 
