@@ -34,7 +34,8 @@ class Contrast:
     drawn: np.ndarray | None  # float64 (B,), over resampled sources, the same ones for every family
     n_sources: int
     length: float  # |weights|: trainings of standard deviation sd move the value by sd * length
-    again: tuple | None  # (y (R,), S (R,)) of models from other seeds, several of one size
+    again_y: np.ndarray | None  # float64 (R,), of models from other seeds, several of one size
+    again_S: np.ndarray | None
 
     @property
     def interval(self):
@@ -94,14 +95,14 @@ def contrasts(pairs, weights, n_bootstrap=10_000, seed=42):
         whole = all(np.isfinite(loss.y).all() for loss in pair)
         if not whole or len(np.unique(first.S)) < 3:
             continue
-        w, drawn, again = weights(first.S), None, None
+        w, drawn, again = weights(first.S), None, (None, None)
         resamples = [loss.resampled(n_bootstrap, seed) for loss in pair]
         if resamples[0] is not None:
             drawn = less(resamples) @ w
         if first.repeats is not None:
             again = less([loss.repeats for loss in pair]), first.repeats.S
-        about = first.n_sources, float(np.sqrt(w @ w)), again
-        parts.append(Contrast(first.family, first.corpus, float(w @ less(pair)), drawn, *about))
+        place, about = (first.family, first.corpus), (first.n_sources, float(np.sqrt(w @ w)))
+        parts.append(Contrast(*place, float(w @ less(pair)), drawn, *about, *again))
     return parts
 
 
@@ -114,28 +115,23 @@ def pooled(contrasts):
     """Effect of contrasts: first a mean over the corpora of a family, which share its models, then
     over families.
     """
-    groups = {}
+    families = {}
     for part in contrasts:
-        groups.setdefault(part.family, []).append(part)
-    groups = list(groups.values())
-    effect = mean_over([np.mean([c.value for c in group]) for group in groups])
-    if not groups or any(c.drawn is None for c in contrasts):
+        families.setdefault(part.family, []).append(part)
+    effect = mean_over(means("value", families))
+    if not families or any(c.drawn is None for c in contrasts):
         return effect
 
     # noise of the sources
-    drawn = np.mean([np.mean([c.drawn for c in group], axis=0) for group in groups], axis=0)
-    sources = noise = float(np.nanstd(drawn, ddof=1))
+    sources = noise = float(np.nanstd(np.mean(means("drawn", families), axis=0), ddof=1))
     free, trainings = min(c.n_sources for c in contrasts) - 1, np.nan
 
     # and of the trainings, as if those of all families moved together
-    if all(c.again for c in contrasts):
-        sds, dfs = [], []
-        for group in groups:
-            y = np.mean([c.again[0] for c in group], axis=0)
-            sd, df = spread_of_trainings(y, group[0].again[1])
-            sds.append(sd * np.mean([c.length for c in group]))
-            dfs.append(df)
-        trainings = float(np.mean(sds))
+    if all(c.again_y is not None for c in contrasts):
+        sizes = [group[0].again_S for group in families.values()]
+        scatter = map(spread_of_trainings, means("again_y", families), sizes)
+        sds, dfs = zip(*scatter, strict=True)
+        trainings = float(np.mean(np.multiply(sds, means("length", families))))
         if min(dfs):
             noise = float(np.hypot(sources, trainings))
             # of a sum of two variances (Welch and Satterthwaite)
@@ -144,6 +140,14 @@ def pooled(contrasts):
             free = sum(both) ** 2 / max(parts, TINY)
     p = two_sided(effect.estimate, noise, free)
     return replace(effect, sources_sd=sources, trainings_sd=trainings, noise_p=p)
+
+
+def means(name, families):
+    """Means of a field over the corpora of each family, which share its models."""
+    rows = []
+    for group in families.values():
+        rows.append(np.mean([getattr(c, name) for c in group], axis=0))
+    return rows
 
 
 def mean_over(values):
