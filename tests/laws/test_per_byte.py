@@ -43,15 +43,6 @@ def test_planted_bits_per_byte_come_back_whatever_the_tokens(words, windows):
     assert loss.values == pytest.approx([*map(bits_at, SIZES), bits_at(1e8)], rel=1e-6)
 
 
-def test_only_bytes_that_both_scored_count(words):
-    ladder = [table(words[0], S, 512) for S in SIZES]
-    totals = byte_loss(ladder, table(words[1], 1e8, 512), TEXTS, words).totals
-    for total, text, *ends in zip(
-        totals, TEXTS, *(token_ends(each, TEXTS) for each in words), strict=True
-    ):
-        assert total == len(text.encode()) - np.intersect1d(ends[0][1], ends[1][1])[0]
-
-
 REFUSED = [
     (1e6, TEXTS, TEXTS, "no larger than the ladder"),
     (1e8, SPECIAL, SPECIAL, "no byte in common"),

@@ -33,15 +33,10 @@ def exact(ratio, sigma):
         return [float(x) for x in (mp.log(c / psi(1)), first / c, H)]
 
 
-@pytest.mark.parametrize("ratio", [-8, -0.3, 1, 3])
-@pytest.mark.parametrize("sigma", [0.2, 2, 9])
+@pytest.mark.parametrize("ratio, sigma", [(-8, 2), (-0.3, 9), (1, 0.2), (3, 2)])
 def test_sums_agree_with_many_digits(ratio, sigma):
     law = lognormal.natural(ratio * sigma, sigma)
-    sums = (
-        lognormal.log_z(*law),
-        lognormal.log_moments(*law, 1)[0],
-        lognormal.rank_entropy(*law),
-    )
+    sums = lognormal.log_z(*law), lognormal.log_moments(*law, 1)[0], lognormal.rank_entropy(*law)
     assert sums == pytest.approx(exact(ratio, sigma), rel=1e-9, abs=1e-14)
 
 
@@ -64,19 +59,14 @@ def test_the_papers_formulas_word_for_word(ratio, sigma):
         eq21 = eq16 + (P * ((s**2 - mu**2) / (2 * s**2) + mu) + phi * (s - mu / (2 * s))) / c
     formulas = lognormal.formulas_and_sums(ratio * sigma, sigma).values()
     assert [formula for formula, _ in formulas] == pytest.approx([float(eq16), float(eq21)])
-    beside = lognormal.formulas_and_sums(*PRINTED).values()
-    off = [formula / exact - 1 for formula, exact in beside]
-    assert off == pytest.approx([-0.0312, 0.0243], rel=0.01)
 
 
 @pytest.mark.parametrize("scale", ["S", "log S"])
 def test_a_path_falls_as_far_as_calibrated(scale):
     fall = lognormal.calibrated_fall(*PRINTED, LOSS[-1] / LOSS[0])
     mu, sigma = lognormal.parameter_path(S, *PRINTED, fall, scale)
-    assert lognormal.calibrated_fall(-0.4 * 4e4**2, 4e4, 0.5) > 1e4  # almost a power law
     y, x = lognormal.neg_log_p1(mu, sigma), np.log(S) if scale == "log S" else S
     assert y[-1] / y[0] == pytest.approx(LOSS[-1] / LOSS[0], rel=1e-9)
-    assert (mu[0], *sigma) == (PRINTED[0], *[PRINTED[1]] * len(S))
     assert np.diff(mu / sigma) / np.diff(x) == pytest.approx(-fall / (x[-1] - x[0]))
 
 
@@ -92,8 +82,6 @@ def test_the_ridge_is_where_scipy_finds_the_best_mu():
     for sigma, below in zip(sigmas, lognormal.ridge(counts, sigmas), strict=True):
         best = optimize.minimize_scalar(nll, args=(sigma,), bounds=(-12, 6), method="bounded")
         assert below == pytest.approx(best.fun - fit.nll, abs=1e-7)
-    below = lognormal.ridge(1e5 * planted_pmf("pareto_rounded", (1.4,)), np.array([3, 100, np.inf]))
-    assert (np.diff(below) < 0).all() and abs(below[-1]) < 1e-8
 
 
 def test_the_predicted_ratio_is_that_of_a_small_step():

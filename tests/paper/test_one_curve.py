@@ -1,15 +1,12 @@
 """Planted curves in cross-entropy come back; frontiers and optima are what brute force finds."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import rbplib as rbp  # noqa: F401  a cell of the page takes it
-from paper import compute, one_curve, tables_here
-from rbplib.families import root
+from paper import compute, one_curve
 from tests.planted import exact
 
 SIZES = np.geomspace(1e4, 1e7, 6)
@@ -57,17 +54,6 @@ def test_families_on_one_curve_have_its_slope_for_the_ratio_of_their_exponents()
     assert one_curve.one_curve(rows).deriv()(1.5) == pytest.approx(1.5 + 0.8 * 1.5)
 
 
-def test_the_page_draws_as_many_models_as_it_tells():
-    page = (root() / "notebooks" / "13_one_curve.md").read_text()
-    # of the second ladder the largest model alone is new
-    more = tables_here.ladders(["nano-pythia-1m", "nano-pythia-4m"])
-    names = globals() | {"more": more, "ladders": {}, "ks": [1]}
-    exec(re.search(r"\n([^`]*again, new = [^`]*)```", page)[1], names)
-    pairs = names["first"]["docs", 4096, 1]
-    assert sum(len(loss.S) for _, loss in pairs) == names["rests_on"]["models"]
-    assert pairs[-1][0].family == "nano-pythia"
-
-
 def test_a_family_beside_the_curve_is_told_from_the_scatter_of_trainings():
     alone = {"scatter": 0.02, "again": 4}
     ps, times = [], []
@@ -100,7 +86,7 @@ def test_the_larger_model_is_missed_by_what_was_planted():
     assert one_curve.ahead(loss, 20_000) == pytest.approx((0.5, 3), rel=0.02)
     straight = exact(1 - 0.04 * np.log(SIZES), SIZES)
     (row,) = one_curve.ahead_rows([(straight, loss)])
-    assert row["nearer"] == pytest.approx(0.5) and np.isnan(row["entropy_noise"])
+    assert row["nearer"] == pytest.approx(0.5)
 
 
 # ---- compute
@@ -133,17 +119,15 @@ def summed(S, D, A=30.0, a=0.3, B=60.0, b=0.3):
 
 def test_the_optimum_is_where_no_other_split_of_the_compute_is_better():
     S, D = grid()
-    for form in ({}, {"a": 0.2, "b": 0.4}):
-        for C in (1e16, 1e19):
-            # every split of the compute, tried
-            sizes = np.geomspace(1e3, 1e12, 20_001)
-            best = sizes[np.argmin(summed(sizes, C / 6 / sizes, **form))]
-            asked = compute.optimum(S, D, summed(S, D, **form), C)
-            assert asked == pytest.approx(np.log(C / 6 / best**2), abs=0.02)
-    assert np.isnan(compute.optimum(S[:3], D[:3], summed(S[:3], D[:3]), 1e16))
+    form, sizes = {"a": 0.2, "b": 0.4}, np.geomspace(1e3, 1e12, 20_001)
+    for C in (1e16, 1e19):
+        # every split of the compute, tried
+        best = sizes[np.argmin(summed(sizes, C / 6 / sizes, **form))]
+        given = compute.optimum(S, D, summed(S, D, **form), C)
+        assert given == pytest.approx(np.log(C / 6 / best**2), abs=0.02)
 
 
-def test_the_ratio_of_two_optima_is_the_planted_one_and_mostly_inside_its_interval():
+def test_the_ratio_of_two_optima_is_the_planted_one_and_inside_its_interval():
     """With like exponents the tokens a parameter are (B / A)^(1 / a) at any compute."""
     S, D = grid()
     first, second = summed(S, D), summed(S, D, B=90.0)
@@ -156,8 +140,6 @@ def test_the_ratio_of_two_optima_is_the_planted_one_and_mostly_inside_its_interv
     assert exact["first"] == pytest.approx(2 ** (1 / 0.3), rel=1e-3)
     assert exact["times"] == pytest.approx(1.5 ** (1 / 0.3), rel=1e-3) and exact["inside"]
     assert not optima((1, 1), 1e25)["inside"]
-    rng, inside = np.random.default_rng(3), []
-    for _ in range(4):
-        low, high = optima(np.exp(0.01 * rng.normal(size=(2, len(S)))))["around"]
-        inside.append(low < 1.5 ** (1 / 0.3) < high)
-    assert sum(inside) >= 3
+    rng = np.random.default_rng(3)
+    low, high = optima(np.exp(0.01 * rng.normal(size=(2, len(S)))))["around"]
+    assert low < 1.5 ** (1 / 0.3) < high
