@@ -84,7 +84,7 @@ def is_table(name):
 
 
 def ends_as_table(path):
-    return bool(text_kind(path)[0]) or str(path).lower().endswith(EXCEL)
+    return bool(text_kind(path)) or str(path).lower().endswith(EXCEL)
 
 
 def paths_of(table):

@@ -288,7 +288,7 @@ def file_sample(corpus):
     rows, (paths, passed_over) = [], text_files(path)
     for file in paths:
         source = {}
-        if len(paths) > 1 and text_kind(file)[0] in PROSE:
+        if len(paths) > 1 and text_kind(file) in PROSE:
             source = {PIECE_OF: file.relative_to(path).as_posix()}
         rows += [row | source for row in file_rows(file)]
     return draw_sample(rows, corpus, {"file": path.name}, passed_over)
@@ -327,18 +327,16 @@ def make_text(corpus):
 def text_files(path):
     """(the file at a path, or the text files of a folder in the order of their paths; {ending: how
     many others are there that are not hidden})."""
-    # those of a folder with an ending that is known, but for hidden ones
     files, others = [path], Counter()
     if os.path.isdir(path):
-        files = []
-        for file in sorted(path.rglob("*")):
-            if "/." in f"/{file.relative_to(path).as_posix()}" or file.is_dir():
-                continue
-            if text_kind(file)[0]:
-                files.append(file)
-            else:
-                others[file.suffix.lower() or "no ending"] += 1
-    if not files or not text_kind(files[0])[0]:
+        visible = [
+            file
+            for file in sorted(path.rglob("*"))
+            if not file.is_dir() and "/." not in f"/{file.relative_to(path).as_posix()}"
+        ]
+        files = list(filter(text_kind, visible))
+        others.update(f.suffix.lower() or "no ending" for f in visible if not text_kind(f))
+    if not any(map(text_kind, files)):
         raise InputError(f"{path} holds no text: no file ends in {', '.join(KNOWN)}.")
     for file in files:
         if not os.path.isfile(file):
@@ -347,22 +345,21 @@ def text_files(path):
 
 
 def text_kind(path):
-    """(one of KNOWN, how it is compressed) by a file's name: ("", None) for another ending.
+    """One of KNOWN by a file's name, packed or not; empty for another ending.
 
     >>> text_kind("notes.JSONL.gz"), text_kind("notes.docx")
-    (('.jsonl', 'gzip'), ('', None))
+    ('.jsonl', '')
     """
     endings = ["", *(ending.lower() for ending in Path(path).suffixes)]
-    packed = PACKED.get(endings[-1])
-    kind = endings[-2] if packed else endings[-1]
-    return (kind, packed) if kind in KNOWN else ("", None)
+    kind = endings[-2 if endings[-1] in PACKED else -1]
+    return kind if kind in KNOWN else ""
 
 
 def file_rows(path):
     """Rows of one file: of a table, objects of JSON, or pieces of prose. Raises InputError."""
     import pyarrow.parquet as pq
 
-    kind, _ = text_kind(path)
+    kind = text_kind(path)
     with telling(f"{path} cannot be read as {kind}, mend it, or save it anew as UTF-8"):
         if kind == ".parquet":
             return pq.read_table(path).to_pylist()
@@ -380,7 +377,7 @@ def file_text(path):
     """The text of a file, which may be packed. ValueError or OSError: it is not UTF-8."""
     import pyarrow as pa
 
-    _, packed = text_kind(path)
+    packed = PACKED.get(Path(path).suffix.lower())
     with pa.input_stream(str(path), compression=packed) as stream:
         text = stream.read().decode("utf-8-sig")
     if "\0" in text:
