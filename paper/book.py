@@ -17,32 +17,26 @@ import re
 import textwrap
 
 from paper.show import describe, figures, parameters, prose, style
-from paper.show.claims import NAME as NAME
-from paper.show.claims import RANKS as RANKS
-from paper.show.claims import beyond as beyond
-from paper.show.claims import cases as cases
-from paper.show.claims import claim as claim
-from paper.show.claims import inside as inside
-from paper.show.claims import judge as judge
-from paper.show.claims import keep as keep
-from paper.show.claims import lows_and_highs as lows_and_highs
-from paper.show.claims import near_one as near_one
-from paper.show.figures import panels as panels
-from paper.show.numbers import digits as digits
-from paper.show.numbers import short as short
+from paper.show.claims import (
+    NAME,
+    RANKS,
+    beyond,
+    cases,
+    claim,
+    inside,
+    judge,
+    keep,
+    lows_and_highs,
+    near_one,
+)
+from paper.show.figures import panels
+from paper.show.numbers import digits, short
 from paper.show.plain import corpus_title, shown
-from paper.show.prose import fill as fill
-from paper.show.prose import imported_words as imported_words
-from paper.show.prose import in_words as in_words
-from paper.show.prose import table as table
-from paper.show.prose import token as token
-from paper.show.prose import within as within
-from paper.show.style import corpus_styles
-from paper.show.style import kinds as kinds
-from paper.show.style import series as series
-from paper.tables_here import ladders as ladders
+from paper.show.prose import fill, imported_words, in_words, table, token, within
+from paper.show.style import corpus_styles, kinds, series
+from paper.tables_here import ladders
 from paper.tables_here import scope as rests_on
-from rbplib.families import held as held
+from rbplib.families import held
 
 title, plain = corpus_title, shown  # of a corpus; text of people made harmless
 looks = corpus_styles  # {corpus: colour and marker}, the same on every page

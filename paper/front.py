@@ -1,6 +1,6 @@
 """The figure of the README: the law at k = 1 on every family, as page 11 of this run draws it.
 
-`python -m paper.front` takes it out of the executed page.
+`python -m paper.front` takes it out of the executed page, with its title in words.
 """
 
 import json
@@ -13,15 +13,16 @@ SVG = "image/svg+xml"
 def law_figure(path):
     """Write the first figure of RBP of the executed page 11 as SVG, and return its path."""
     page = root() / "book" / "_executed" / "all" / "11_families.ipynb"
-    if not page.is_file():
-        raise SystemExit("rbp: page 11 was not run here: run `make book`.")
-    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+    cells = json.loads(page.read_text(encoding="utf-8"))["cells"] if page.is_file() else []
     # one that is described as such
     for output in (output for cell in cells for output in cell.get("outputs", ())):
-        if "RBP" in output.get("metadata", {}).get(SVG, {}).get("alt", ""):
-            write_text(path, "".join(output["data"][SVG]))
+        alt = output.get("metadata", {}).get(SVG, {}).get("alt", "")
+        if "RBP" in alt:
+            head, whole, rest = "".join(output["data"][SVG]).partition("<defs>")
+            title = " ".join(alt.partition(". ")[0].split())
+            write_text(path, f"{head}<title>{title}</title>{whole}{rest}")
             return path
-    raise SystemExit("rbp: no figure of RBP is on page 11 of this run.")
+    raise SystemExit("rbp: no figure of RBP is on page 11 of this run: `make book` makes it.")
 
 
 if __name__ == "__main__":

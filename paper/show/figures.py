@@ -7,9 +7,7 @@ from matplotlib.ticker import FixedLocator
 from paper.show.plain import plain
 from paper.show.style import ACCENT, GREY, WIDTH, darker, drawn
 
-FAINT = 0.28  # opacity of a wide bar
 ENOUGH = 0.02000001  # near a nominal rate; 0.05 less 0.03 is above 0.02
-SOURCES, TRAININGS = "95%: other text", "95%: other text and trainings"
 VARIED = "sources", "sources and trainings", "models", "documents"
 
 

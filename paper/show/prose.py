@@ -179,7 +179,7 @@ def table_html(
 
     download: a file name for the whole frame as CSV, with all digits; else one of the caption.
     digits: significant digits shown. safe: {column: safe HTML in its place, as `token(...)`, per
-    row}. columns: those to show, by default MOST that differ from row to row. fold: show the
+    row}. columns: those to show, by default the first MOST. fold: show the
     caption until it is clicked. keep: bool per row, the rows to show; all are in the CSV.
     """
     frame = frame.map(lambda x: html.unescape(x) if isinstance(x, str) else x)
@@ -187,7 +187,8 @@ def table_html(
     wide = len(shown.columns)
     if keep is not None:
         shown = shown[np.asarray(keep, bool)]
-    shown = chosen(shown, columns, safe)
+    columns = list(shown)[:MOST] if columns is None else columns
+    shown = shown[[name for name in shown if name in columns]]
 
     # head and rows
     head = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in shown)
@@ -235,18 +236,6 @@ def joined(frame):
         frame = frame.assign(**{lows[0]: cells}).drop(columns=gone)
         frame = frame.rename(columns={lows[0]: "intervals"})
     return frame[sorted(frame, key=lambda name: name not in FIRST)]
-
-
-def chosen(frame, columns, safe):
-    """The columns that a table shows: those named, else as many as fit, of what differs by row."""
-    if columns is not None or len(frame.columns) <= MOST:
-        return frame[[name for name in frame if columns is None or name in columns]]
-    names = [name for name in frame if name in safe or name == "intervals" or varies(frame[name])]
-    return frame[names[:MOST]]
-
-
-def varies(column):
-    return len(column) < 2 or column.map(str).nunique() > 1
 
 
 def cell(value, name, digits, safe):
