@@ -12,6 +12,7 @@ has the records of the rank tables; checksums stand over both.
 
 import json
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -53,19 +54,22 @@ class Counts(RankTable):
         """A column; InputError names what was not counted."""
         return self.columns[name] if name in self.columns else self.lack(what)
 
+    @cached_property
+    def ks(self):
+        """The ranks at which hits were counted, rising."""
+        return [int(name[6:]) for name in self.columns if name.startswith("ranks_")]
+
     def knows(self, k, definition=DEFINITIONS[0]):
-        return f"ranks_{k}" in self.columns and definition == DEFINITIONS[0]
+        return k in self.ks and definition == DEFINITIONS[0]
 
     def hits(self, ks, definition=DEFINITIONS[0]):
         if definition != DEFINITIONS[0]:
             self.lack(f"the rank {definition!r}")
-        names = [name for name in self.columns if name.startswith("ranks_")]
-        reached = np.cumsum([self.columns[name] for name in names], axis=0)
-        hits = dict(zip(names, reached, strict=True))
-        columns = [
-            hits[f"ranks_{k}"] if f"ranks_{k}" in hits else self.lack(f"k = {k}") for k in ks
-        ]
-        return np.column_stack(columns)
+        for k in ks:
+            if k not in self.ks:
+                self.lack(f"k = {k}")
+        reached = np.cumsum([self.columns[f"ranks_{k}"] for k in self.ks], axis=0)
+        return reached[[self.ks.index(k) for k in ks]].T
 
     def runs(self, k):
         if k not in self.kept_runs:
@@ -116,8 +120,7 @@ def counts_here(family, wanted, command, rows=True):
     if not (wanted and path.is_file()):
         return [], wanted
     mend = "choose another" if family.imported else f"measure its ranks by `{command}`"
-    corpora = frozenset(record["corpus"] for record in wanted)
-    tables = read_counts(path, corpora, mend, rows)
+    tables = read_counts(path, mend, rows)
     counted, lacking = [], []
     for record in wanted:
         table = tables.get(known_by(record))
@@ -138,39 +141,28 @@ def known_by(record):
     return tuple(record[name] for name in ("family", "model", "corpus", "protocol"))
 
 
-def read_counts(path, corpora=None, mend=Counts.mend, rows=True):
-    """{`known_by`: Counts} of a file; corpora: names of some of its texts. rows: else
-    no more than sources are read.
+def read_counts(path, mend=Counts.mend, rows=True):
+    """{`known_by`: Counts} of a file. rows: else no more than sources are read.
 
     Raises InputError: the file is damaged.
     """
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             about = json.loads(file.metadata.metadata[KEY])
-            records = about["tables"]
-            if about["sha256"] != digest(records):
+            if about["sha256"] != digest(about["tables"]):
                 raise ValueError("another record")
-            # a group of rows a text
-            texts = list(dict.fromkeys(record["corpus"] for record in records))
-            groups = [i for i, text in enumerate(texts) if corpora is None or text in corpora]
-            rows = file.read_row_groups(groups, None if rows else ["source"])
+            rows = file.read(None if rows else ["source"])
     except (OSError, pa.ArrowException, ValueError, LookupError, TypeError):
         raise InputError(f"{path} is damaged: get it again, or {mend}.") from None
     # its tables, one after the other
     tables, start = {}, 0
-    for record in records:
-        if corpora is None or record["corpus"] in corpora:
-            part = rows.slice(start, record["documents"])
-            start += record["documents"]
-            tables[known_by(record)] = of_rows(part, record, path, mend)
+    for record in about["tables"]:
+        part = rows.slice(start, record["documents"])
+        start += record["documents"]
+        columns = {name: values(part[name]) for name in part.column_names}
+        units = columns.pop("source").tolist()
+        tables[known_by(record)] = Counts(columns, record | {"units": units}, path, mend)
     return tables
-
-
-def of_rows(rows, record, path, mend):
-    """Counts of some rows of the file."""
-    columns = {name: values(rows[name]) for name in rows.column_names}
-    units = columns.pop("source").tolist()
-    return Counts(columns, record | {"units": units}, path, mend)
 
 
 def values(column):
@@ -184,26 +176,18 @@ def values(column):
 
 
 def write_counts(path, tables):
-    """Write Counts to a file, whole or not at all; tables of one text follow each other.
-
-    The same counts give the same bytes.
-    """
+    """Write Counts to a file, whole or not at all. The same counts give the same bytes."""
     records, rows = [], []
     for table in tables:
         columns = {"source": table.record["units"]} | table.columns
-        record = {name: value for name, value in table.record.items() if name != "units"}
-        records.append(record)
-        columns = {name: packed(of, table.documents) for name, of in columns.items()}
+        columns = {name: packed(array, table.documents) for name, array in columns.items()}
         rows.append(pa.table(columns))
-    texts = list(dict.fromkeys(record["corpus"] for record in records))
+        records.append({name: value for name, value in table.record.items() if name != "units"})
+    about = json.dumps({"tables": records, "sha256": digest(records)}, sort_keys=True)
+    whole = pa.concat_tables(rows).combine_chunks().replace_schema_metadata({KEY: about})
     how = {"compression": "zstd", "compression_level": 19, "write_page_checksum": True}
-    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, rows[0].schema, **how) as file:
-        for text in texts:
-            ladder = [t for t, r in zip(rows, records, strict=True) if r["corpus"] == text]
-            together = pa.concat_tables(ladder)
-            file.write_table(together.combine_chunks(), row_group_size=len(together))
-        about = {"tables": records, "sha256": digest(records)}
-        file.add_key_value_metadata({KEY: json.dumps(about, sort_keys=True)})
+    with atomic_path(path) as temporary:
+        pq.write_table(whole, temporary, **how)
 
 
 def packed(array, documents):
