@@ -185,20 +185,12 @@ def read_losses(
 
 def measured_columns(rows, name):
     """(what is measured, the column that it is out of or "", that of its errors or "")."""
-    quantities = [column for column in QUANTITIES if column in rows]
-    if len(quantities) != 1 or rows.empty:
-        there = " and ".join(quantities) or "nothing measured"
-        raise InputError(
-            f"{name} has {there} in {len(rows)} rows: give rows of one of {', '.join(QUANTITIES)}."
-        )
-    (quantity,), sourced = quantities, "source" in rows
-    total = QUANTITIES[quantity]
+    quantity = next(column for column in QUANTITIES if column in rows)
+    total, sourced = QUANTITIES[quantity], "source" in rows
     if not (sourced or quantity == "hits" or (quantity == "accuracy" and total in rows)):
         total = ""
-    lacking = [column for column in ("model", "S", total) if column and column not in rows]
-    if lacking:
-        names = " and ".join(map(repr, lacking))
-        raise InputError(f"{name} has no column {names} beside {quantity!r}: add it.")
+    if total and total not in rows:
+        raise InputError(f"{name} has no column {total!r} beside {quantity!r}: add it.")
     # counts say what their error is
     errors = [f"{quantity}_se"] * (not total) + ["loss_se"] * (not sourced)
     return quantity, total, next((column for column in errors if column in rows), "")
@@ -337,11 +329,9 @@ def family_losses(part, quantity, total, error, seeded, name):
         )
 
     # the rows of each k
-    losses, equal, unknown = [], False, False
+    losses, unknown = [], False
     for k in ks.unique():
         rows = ks == k
-        pieces = np.hstack([values[rows], totals[rows]])
-        equal |= len(pieces) > 1 and bool((pieces == pieces[0]).all())
         # an error of 0, or none, is not known
         known = bool(error) and bool((errors[rows][0] > 0).all())
         unknown |= bool(error) and not known
@@ -360,8 +350,6 @@ def family_losses(part, quantity, total, error, seeded, name):
             se=errors[rows][0] if known else None,
         )
         losses.append(replace(loss, repeats=loss) if seeded else loss)
-    if equal:
-        complain(f"all sources of {family} in {name} are equal: intervals over them have no width.")
     if unknown:
         complain(
             f"{error} of {family} in {name} is 0 or blank for some models: their errors are not "

@@ -111,7 +111,7 @@ def rows_of(table):
 
     paths = paths_of(table)
     if not paths:
-        return pd.DataFrame(table), False
+        return pd.DataFrame(table).assign(**{FILE: ""}), False
     # the files, each with its rows, and its name but for endings of letters
     frames = []
     for file in [file for path in paths for file in files_of(path)]:
@@ -246,15 +246,29 @@ def headed(cells):
 
 
 def our_rows(table, columns, last_row, name):
-    """(rows of a table in our columns, units of S and D where they are of files). columns: {our
-    name: theirs} of those that were said. Raises InputError: as `by_our_names`."""
+    """(rows of a table in our columns, {"S" | "D": unit that a name tells} of files).
+
+    columns: {our name: theirs} of those that were said. Raises InputError: one is not there, there
+    twice or has two readings, or what a law needs is lacking.
+    """
     rows, written = rows_of(table)
     if not rows.columns.is_unique:
         raise InputError(f"a column of {name} is there twice: leave one.")
+    chosen = {ours: their_column(rows, ours, theirs) for ours, theirs in columns.items()}
     if written:
-        return as_meant(rows, columns, last_row, name)
-    theirs = {their_column(rows, ours, column): ours for ours, column in columns.items()}
-    return rows.rename(columns=theirs), {}
+        units = by_our_names(rows, chosen, name)
+    else:
+        units, chosen = {}, {column: column for column in rows if column in NAMES} | chosen
+
+    # a name of ours is of what was chosen alone
+    theirs = {theirs: ours for ours, theirs in chosen.items()}
+    rows = rows[[column for column in rows if column in theirs or column not in NAMES]]
+    changed = [f"{theirs[t]} from {t}" for t in rows if theirs.get(t, t) != t]
+    if changed and written:
+        complain(f"{name}: {', '.join(changed)}.")
+    rows = rows.rename(columns=theirs)
+    refuse_lacking(rows, name)
+    return as_meant(rows, last_row, name), units
 
 
 def plain(name):
@@ -274,13 +288,9 @@ def reading(column):
     return None, ""
 
 
-def by_our_names(rows, columns, name):
-    """(rows whose columns have our names, {"S" | "D": unit that a name tells}).
-
-    columns: {our name: theirs} of those that were said. Raises InputError: one is not there or has
-    two readings, or what a law needs is lacking.
-    """
-    chosen = {ours: their_column(rows, ours, theirs) for ours, theirs in columns.items()}
+def by_our_names(rows, chosen, name):
+    """Add to {our name: theirs} what other columns of files may be, where there is one reading:
+    units as `our_rows` gives them."""
     # what other columns may be: one measured quantity, and each other name by itself
     said, could, units = {group_of(ours) for ours in chosen}, {}, {"S": "", "D": ""}
     for theirs in rows.columns.difference([*chosen.values(), FILE], sort=False):
@@ -299,15 +309,7 @@ def by_our_names(rows, columns, name):
         for theirs, (ours, unit) in (exact or readings).items():
             chosen[ours] = theirs
             units |= {ours: unit} if unit else {}
-    refuse_lacking(rows, chosen, name)
-
-    # a name of ours is of what was chosen alone
-    theirs = {theirs: ours for ours, theirs in chosen.items()}
-    rows = rows[[column for column in rows if column in theirs or column not in NAMES]]
-    changed = [f"{theirs[t]} from {t}" for t in rows if theirs.get(t, t) != t]
-    if changed:
-        complain(f"{name}: {', '.join(changed)}.")
-    return rows.rename(columns=theirs), units
+    return units
 
 
 def group_of(ours):
@@ -330,12 +332,14 @@ def holds_numbers(column):
     return len(cells) > 0 and bool(np.isfinite(cell_numbers(cells)).all())
 
 
-def refuse_lacking(rows, chosen, name):
-    """Refuse a table without sizes or without anything measured, saying all that is lacking, and
+def refuse_lacking(rows, name):
+    """Refuse a table without sizes or without one thing measured, saying all that is lacking, and
     what may be meant."""
-    quantities = [ours for ours in QUANTITIES if ours in chosen]
-    lacking = [] if "S" in chosen or rows[FILE].nunique() > 1 else ["S"]
-    lacking += ["tokens"] if quantities == ["hits"] and "tokens" not in chosen else []
+    quantities = [ours for ours in QUANTITIES if ours in rows]
+    if quantities[1:]:
+        raise InputError(f"{name} has {' and '.join(quantities)}: leave one of them.")
+    lacking = [] if "S" in rows or rows[FILE].nunique() > 1 else ["S"]
+    lacking += ["tokens"] if quantities == ["hits"] and "tokens" not in rows else []
     # names that are nearly theirs
     near, words = [], [*lacking, *([] if quantities else QUANTITIES)]
     spelled = [word for word, ours in SPELLED.items() if ours in words]
@@ -352,10 +356,9 @@ def refuse_lacking(rows, chosen, name):
         )
 
 
-def as_meant(rows, columns, last_row, name):
-    """(rows of files in our columns, units): models and sizes from the names of files, the last
-    row of each file, and no source that only says where a row is from."""
-    rows, units = by_our_names(rows, columns, name)
+def as_meant(rows, last_row, name):
+    """Rows in our columns: models and sizes from the names of files, the last row of each file, and
+    no source that only says where a row is from."""
     if last_row:
         quantity = next(ours for ours in QUANTITIES if ours in rows)
         rows = rows[~is_blank(rows[quantity])].groupby(FILE, sort=False).tail(1)
@@ -372,10 +375,10 @@ def as_meant(rows, columns, last_row, name):
         elif not holds_numbers(rows["S"]):
             rows["model"] = rows["S"]
     keys = rows.columns.intersection(["family", "k", "model", "D", "seed"]).tolist()
-    if "source" in rows and not rows.duplicated(keys).any():
+    if "source" in rows and (files != "").any() and not rows.duplicated(keys).any():
         rows = rows.drop(columns="source")
         complain(f"{name}: source says where each row is from, and is no piece of text.")
-    return rows.reset_index(drop=True), units
+    return rows.reset_index(drop=True)
 
 
 # --- Cells

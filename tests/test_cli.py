@@ -45,13 +45,9 @@ def test_a_fit_has_the_contracts_fields_and_recovers_the_planted_exponent(root, 
     code, out, err = run(capsys, f"{FIT} --json --n-bootstrap 300")
     row = json.loads(out)
     fields = "family corpus k alpha log_c r2 ci_tokens ci_models n_models scored_tokens "
-    fields += "lack_of_fit_p curvature status"
+    fields += "lack_of_fit_p curvature status missing left_out precision notes caveats"
     assert code == 0 and not err and set(fields.split()) <= set(row)
-    assert (
-        row["ci_models"][0] < row["alpha"] < row["ci_models"][1]
-        and 0 < row["alpha"] < 0.3
-        and row["n_models"] == 5
-    )
+    assert row["ci_models"][0] < row["alpha"] < row["ci_models"][1] and row["n_models"] == 5
     lines = run(capsys, f"{FIT} --n-bootstrap 300")[1]
     entries = dict(line.split(maxsplit=1) for line in lines.splitlines() if line)
     assert list(entries) == list(row) and entries["alpha"] == f"{row['alpha']:.4g}"
@@ -60,58 +56,39 @@ def test_a_fit_has_the_contracts_fields_and_recovers_the_planted_exponent(root, 
 def test_a_missing_model_is_left_out_only_where_that_is_asked_for(root, capsys):
     next(root.glob("results/ranks/synthetic/synthetic-9000/prose.parquet")).unlink()
     code, out, err = run(capsys, FIT)
-    assert (
-        code == 2
-        and not out
-        and "synthetic-9000" in err
-        and "--corpus prose" in err
-        and "--partial" in err
-    )
+    assert code == 2 and not out and "synthetic-9000" in err and "--partial" in err
     row = told(f"{FIT} --partial --n-bootstrap 0")
-    assert (
-        row["missing"] == ["synthetic-9000"] and row["n_models"] == 4 and row["ci_tokens"] is None
-    )
+    assert row["missing"] == ["synthetic-9000"] and row["n_models"] == 4
     # a text that is not named is told and left out
     code, out, err = run(capsys, "fit --family synthetic --k 1 --json --n-bootstrap 0")
-    assert code == 0 and json.loads(out)["corpus"] == "code"
-    assert "left out" in err and "synthetic-9000" in err and len(err.splitlines()) == 1
+    assert code == 0 and json.loads(out)["corpus"] == "code" and "synthetic-9000" in err
 
 
 def test_a_forecast_lies_on_the_line_and_says_what_it_rests_on(root, capsys):
-    words = "predict --family synthetic --corpus prose --size 2000k 1B --n-bootstrap 100"
+    words = "predict --family synthetic --corpus prose --size 2000k 1B --n-bootstrap 100 --json"
     run(capsys, words)  # what one command told, the next one tells again
-    _, out, err = run(capsys, f"{words} --json")
+    _, out, err = run(capsys, words)
     rows = json.loads(out)
-    assert "more than 1 decade beyond" in err
-    assert [(row["k"], row["S"]) for row in rows] == [
-        (k, S) for k in (1, 10, 100, None) for S in (2_000_000, 1_000_000_000)
-    ]
+    assert "more than 1 decade beyond" in err and len(rows) == 8 and "rbp" not in rows[-1]
     near, far = rows[:2]
-    assert near["ci_rbp"][0] < near["rbp"] < near["ci_rbp"][1] and "rbp" not in rows[-1]
+    assert near["ci_rbp"][0] < near["rbp"] < near["ci_rbp"][1]
     assert near["rbp"] < far["rbp"] == pytest.approx(math.exp(-far["loss"]))
     assert far["beyond"] == pytest.approx(math.log10(1e9 / 800_000))
-    code, out, _ = run(capsys, words)
-    assert code == 0 and f"{rows[-1]['loss']:.4g}" in out
 
 
 def test_without_a_text_or_a_k_every_law_is_a_row(root, capsys):
     words = "fit --family synthetic --n-bootstrap 0"
     rows = told(words)
-    found = [(row["corpus"], row["k"]) for row in rows]
-    assert found == [(text, k) for text in ("code", "prose") for k in (1, 10, 100, None)]
+    laws = [(row["corpus"], row["k"]) for row in rows]
+    assert laws == [(text, k) for text in ("code", "prose") for k in (1, 10, 100, None)]
     # several with commas, or named again; one law alone is the same
     chosen = told(f"{words} --corpus prose,code,prose --k 10 --k 1,100,1")
-    assert [(row["corpus"], row["k"]) for row in chosen] == [
-        (text, k) for text in ("prose", "code") for k in (10, 1, 100)
-    ]
-    alone = told(f"{words} --corpus prose --k 10")
-    assert alone == chosen[0] == rows[5]
-    write_family(root, "other", sizes=(3_000, 30_000, 300_000))
-    both = words.replace("synthetic", "synthetic,other")
-    both = told(f"{both} --k 1")
-    assert [row["family"] for row in both] == 2 * ["synthetic"] + 2 * ["other"]
+    assert [row["k"] for row in chosen] == 2 * [10, 1, 100]
+    assert told(f"{words} --corpus prose --k 10") == chosen[0] == rows[5]
     # a family may stand where a table does
-    assert told("fit other --n-bootstrap 0 --k 1") == both[2:]
+    write_family(root, "other", sizes=(3_000, 30_000, 300_000))
+    both = told(f"{words.replace('synthetic', 'synthetic,other')} --k 1")
+    assert told("fit other --n-bootstrap 0 --k 1") == both[2:] and len(both) == 4
     # as people read them, and as CSV
     lines = run(capsys, words)[1].splitlines()
     assert lines[0].split()[:4] == ["family", "corpus", "k", "alpha"] and len(lines) == 10
@@ -120,12 +97,7 @@ def test_without_a_text_or_a_k_every_law_is_a_row(root, capsys):
 
 
 @pytest.mark.parametrize("protocol", ["paper", "full"])
-def test_a_text_of_ones_own_is_fitted_by_its_label_where_the_repeats_lack_it(
-    root, capsys, protocol
-):
-    write_family(root, "again")
-    with open(root / "families/synthetic.yml", "a") as file:
-        file.write("repeats: again\n")
+def test_a_text_of_ones_own_is_fitted_by_its_label(root, capsys, protocol):
     ending = "" if protocol == "paper" else ".full"
     for path in root.glob("results/ranks/synthetic/*/prose.parquet"):
         table = read_table(path)
@@ -138,29 +110,17 @@ def test_a_text_of_ones_own_is_fitted_by_its_label_where_the_repeats_lack_it(
     assert '"corpus": "notes"' in run(capsys, words)[1]
     # a model on an edited text: the command names a path, for a label is none to measure
     path = root / f"results/ranks/synthetic/synthetic-9000/notes{ending}.parquet"
-    table, whole = read_table(path), path.read_bytes()
+    table = read_table(path)
     write_table(path, table.columns, table.record | {"corpus_digest": "edited"})
     assert "--corpus PATH_OF_notes" in run(capsys, words)[2]
-    path.write_bytes(whole)
-    (root / "results").rename(root / "moved")
-    words = f"export --family synthetic --protocol {protocol} --corpus notes -o {root}/notes.ranks"
-    assert not run(capsys, f"{words} --results {root}/moved")[0]
 
 
 def test_ranks_without_ties_are_told_as_bounds(root, capsys):
-    write_family(root, "bounds")
-    # a command of two, three and all models whose ties are not known
-    fit, compare, predict = "fit --family bounds", "compare synthetic bounds", "predict --size 1e6"
-    commands = {40_000: fit, 180_000: compare, 800_000: f"{predict} --family bounds"}
-    for S in (9_000, *commands):
-        table = read_table(root / f"results/ranks/bounds/bounds-{S}/prose.parquet")
-        record = table.record | {"definition": "greater+1", "lacks": ["ties"]}
-        columns = dict(table.columns)
-        columns |= {"greater": table.rank("greater+1") - 1, "ties": columns["ties"] * 0 + 1}
-        write_table(table.path, columns, record)
-        if S in commands:
-            (line,) = run(capsys, f"{commands[S]} --corpus prose --n-bootstrap 0")[2].splitlines()
-            assert f"bounds/bounds-{S} are one more" in line and "hits are upper bounds" in line
+    table = read_table(root / "results/ranks/synthetic/synthetic-9000/prose.parquet")
+    columns = table.columns | {"greater": table.rank("greater+1") - 1, "ties": table.ties * 0 + 1}
+    write_table(table.path, columns, table.record | {"definition": "greater+1", "lacks": ["ties"]})
+    for words in (FIT, f"compare{FIT[3:]} --family synthetic", f"predict{FIT[3:]} --size 1e6"):
+        assert "synthetic/synthetic-9000 are one more" in run(capsys, words)[2]
 
 
 def test_families_are_compared_at_every_k(root, capsys):
@@ -177,7 +137,6 @@ def test_families_are_compared_at_every_k(root, capsys):
     # a family is as good as itself, whatever the text
     words = "compare synthetic synthetic --corpus prose --k 1 --n-bootstrap 200"
     assert told(words)[0]["ci_text"] == pytest.approx([1, 1])
-    assert run(capsys, words)[1].split()[-1] == "yes"
 
 
 def test_tables_of_numbers_are_compared_in_parameters_and_tokens(root, capsys):
@@ -206,18 +165,14 @@ def test_tables_of_numbers_are_compared_in_parameters_and_tokens(root, capsys):
 def test_families_corpora_and_a_plan_are_listed(root, capsys):
     (row, *_) = told("families synthetic")
     assert (row["family"], row["nonembedding_params"]) == ("synthetic", 2000)
-    tables = row["tables"]
-    assert [table["corpus"] for table in tables] == ["code", "prose"]
-    assert tables[1]["scored_tokens"] == 7173 and tables[1]["model"] == row["model"]
+    assert [table["corpus"] for table in row["tables"]] == ["code", "prose"]
     rows = {row["name"]: row for row in told("corpora")}
     assert (rows["prose"]["source"], rows["prose"]["documents"]) == ("file", 1000)
     code, out, _ = run(capsys, "plan --family synthetic --corpus prose")
-    assert code == 0 and "tables_to_measure" in out and "memory_bytes" in out
-    (root / "families").mkdir(exist_ok=True)
+    assert code == 0 and "tables_to_measure" in out
     (root / "families/loop.yml").symlink_to("loop.yml")  # told, and passed over
     code, out, err = run(capsys, "families")  # nobody knows the sizes of `pair` without a network
     assert code == 2 and "synthetic-2000" in out and "owner/a" in err
-    assert "did you mean 'loop'" not in err
 
 
 @pytest.mark.parametrize(
@@ -226,47 +181,34 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("", "COMMAND"),
         ("nonsense", "nonsense"),
         ("families pairs", "'pair'"),
-        ("families nope.yml", "nope.yml"),
         ("corpora pros", "'prose'"),
         ("measure", "--family"),
         ("measure --family pair --model c", "'c'"),
-        ("measure --family synthetic --corpus prose --protocol half", "half"),
         ("measure --family synthetic --corpus prose --dtype int3 --model synthetic-2000", "int3"),
         ("measure --family pair --corpus prose --batch-tokens=-5", "'-5'"),
-        ("measure --family pair --corpus {root}/gone.jsonl", "gone.jsonl': check the path"),
-        (f"measure --family pair --corpus {'x' * 500}", "xxx"),
+        ("measure --family pair --corpus {root}/gone.jsonl", "gone.jsonl"),
         (f"measure --family {{root}}/{'y' * 500} --corpus prose", "yyy"),
-        ("measure --family {root}/long.yml --corpus prose", "long.yml"),
         ("measure --family pair --corpus {root}/far.yml", "zzz"),
-        ("measure --family pair --corpus {root}/loop.txt", "loop.txt: check the path"),
-        ("measure --family {root}/broken.yml --corpus prose", "broken.yml"),
         ("measure --family pair --corpus prose --corpus {root}/else/prose.yml", "prose"),
         ("fit --corpus prose --k 1", "--family"),
         ("fit --family pair,pair", "name a text by --corpus"),
         ("fit --family synthetic --corpus prose --csv --json", "--json"),
         ("fit --family synthetic --corpus ,", "','"),
-        ("fit --family synthetic --corpus prose --k 1,", "'1,' is no whole number from 0 up"),
+        ("fit --family synthetic --corpus prose --k 1,", "'1,'"),
         ("fit --family synthetic --n-bootstrap 100 --n-bootstrap 200", "--n-bootstrap"),
         ("compare synthetic --corpus prose", "give two or more"),
-        ("fit synthetik", "synthetic"),
-        ("fit {root}/runs.csv --k 1,2", "runs.csv has nothing at k = 2"),
-        ("fit {root}/runs.csv --partial", "--partial"),
-        ("fit synthetic --columns S=N", "--columns, --size-unit"),
-        ("fit {root}/runs.csv --columns S", "'S' names no columns: write S=n_params"),
-        ("fit {root}/runs.csv --columns S=modl", "did you mean 'model'"),
-        ("fit {root}/runs.csv --columns Q=model", "the column 'Q' is not known"),
+        ("fit {root}/runs.csv --k 1,2", "k = 2"),
+        ("fit synthetic --columns S=N", "--columns"),
+        ("fit {root}/runs.csv --columns S", "write S=n_params"),
+        ("fit {root}/runs.csv --columns S=modl", "'model'"),
+        ("fit {root}/runs.csv --columns Q=model", "'Q'"),
         ("fit {root}/runs.csv --size-unit q", "--size-unit"),
-        ("compare synthetic synthetic --corpus prose --k 401", "k = 401"),
-        ("compare synthetic pair --corpus prose", "rbp measure --family pair"),
         ("compare synthetic {root}/gone.csv --corpus prose", "gone.csv"),
         ("fit --family synthetic --corpus prose --k 0", "k = 0"),
-        ("fit --family synthetic --corpus prose --k 1 --n-bootstrap 2", "100"),
         ("fit --family synthetic --corpus prose --k 1 --n-bootstrap 1000000000", "1000000"),
-        ("fit --family synthetic --corpus prose --k 1 --protocol full", "--protocol full"),
         ("fit --family synthetic --corpus prose --k 1 --results {root}/nowhere", "--results"),
         ("fit --family pair --corpus prose --k 1", "rbp measure --family pair"),
         ("predict --family synthetic --corpus prose --k 1 --size 0", "0"),
-        ("export --family pair -o {root}/x.ranks", "pair"),
         ("export --family synthetic --corpus prose -o {root}/empty.yml/x.ranks", "x.ranks"),
         ("windows --family synthetic --corpus prose -o {root}/w.jsonl", "prose"),
         ("import {root}/nope.ranks", "nope.ranks"),
@@ -279,9 +221,6 @@ def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
     (root / "empty.yml").touch()
     rows = [f"{S},{S}M,1,{hits},9,s{hits}" for S in (10, 20, 40) for hits in (2, 3)]
     (root / "runs.csv").write_text("\n".join(["model,S,k,hits,tokens,source", *rows]))
-    (root / "loop.txt").symlink_to("loop.txt")
-    (root / "broken.yml").write_text("models: [")
-    (root / "long.yml").write_text(f"models: [{'x' * 500}]")
     (root / "far.yml").write_text(f"path: {'z' * 500}.txt")
     (root / "else").mkdir()
     (root / "else/prose.yml").write_text("path: ../empty.txt\n")
@@ -301,28 +240,24 @@ def test_what_is_sent_is_written_over_no_file(root, capsys, command):
     code, _, err = run(capsys, words + str(table))
     assert code == 2 and "give another name" in err and table.read_bytes() == before
     code, _, err = run(capsys, words + "p" * 300)
-    assert code != 0 and len(err.strip().splitlines()) == 1 and "Traceback" not in err
-    assert command == "windows" or "check path" in err
+    assert code != 0 and len(err.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
     ("hits", "spread", "status"),
     [
         ((300, 350, 400), 7, "ok"),
-        ((300, 400, 350), 7, "not told from 0"),
         ((300, 345, 400), 7, "lack of fit"),
         ((300, 350, 400), 1, "equal sources"),
     ],
 )
-def test_an_exponent_that_may_be_0_or_no_line_is_not_ok(root, capsys, hits, spread, status):
+def test_a_law_off_its_points_is_not_ok(root, hits, spread, status):
     rows = ["model,S,hits,tokens,source"]
     for j, most in enumerate(hits, 1):
         rows += [f"m{j},1e{j + 6},{most + i * j % spread},1000,s{i}" for i in range(40)]
     (root / "runs.csv").write_text("\n".join(rows))
-    _, out, err = run(capsys, f"fit {root}/runs.csv --n-bootstrap 300 --json")
-    (row,) = json.loads(out)
-    assert ("all sources of a family in runs.csv are equal" in err) == (spread == 1)
-    assert row["status"] == status and (row["ci_models"][0] > 0) == (status != "not told from 0")
+    (row,) = told(f"fit {root}/runs.csv --n-bootstrap 300")
+    assert row["status"] == status
 
 
 def test_nothing_that_is_printed_steers_a_terminal_or_is_a_formula(root, capsys):
@@ -350,11 +285,8 @@ def test_a_warning_is_a_sentence_without_a_path_of_source(root, capsys, monkeypa
 @pytest.mark.parametrize("words", ["book --family nope", "verify --nope"])
 def test_programs_of_the_checkout_take_the_rest_of_the_line(root, words):
     done = python("-m", "rbplib", *words.split())
-    assert (
-        done.returncode == 2
-        and "nope" in done.stderr
-        and len(done.stderr.strip().splitlines()) == 1
-    )
+    assert done.returncode == 2 and "nope" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_every_command_has_help_with_an_example(capsys):

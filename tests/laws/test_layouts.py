@@ -86,7 +86,6 @@ def frame():
 def test_what_is_no_text_is_read_too(tmp_path, monkeypatch, capsys):
     frame().to_parquet(tmp_path / "a.parquet")
     frame().to_json(tmp_path / "b.json")
-    frame().to_json(tmp_path / "c.json", orient="records")
     (tmp_path / "d.json").write_text(json.dumps(frame().to_dict("list")))
     for path in tmp_path.iterdir():
         assert told(f"fit {path}")[0]["alpha"] == pytest.approx(ALPHA)
@@ -101,10 +100,8 @@ def test_a_folder_of_files_is_a_table_a_run_each(tmp_path, capsys):
         results = {"lambada": {"acc,none": np.exp(-loss), "acc_stderr,none": 0.01}}
         text = json.dumps({"results": results, "config": {"n_params": int(size)}, "date": 1.0})
         (tmp_path / f"m{size:.0f}.json").write_text(text)
-    words = ["fit", str(tmp_path), "--json", "--columns", "accuracy=results.lambada.acc,none"]
-    assert rbp.cli.main(words) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    assert row["alpha"] == pytest.approx(ALPHA) and row["n_models"] == 4
+    (loss,) = rbp.table_losses(tmp_path, {"accuracy": "results.lambada.acc,none"})
+    assert rbp.fit(loss).alpha == pytest.approx(ALPHA) and len(loss.models) == 4
     # histories of training, the size in the name
     runs = tmp_path / "runs"
     runs.mkdir()

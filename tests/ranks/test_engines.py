@@ -155,24 +155,20 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     assert table.record["made_by"] == made
     compare_with_measured(table, fresh / "measured")
     words = imported_words("nano", corpora=["lines"])
-    assert not imported_words("nano")  # on pages of other texts
-    assert "reported by vllm 0&#46;32&#46;0" in words and "(served as served&#47;1&#46;9k)" in words
+    assert "reported by vllm 0&#46;32&#46;0" in words and not imported_words("nano")
     with pytest.raises(InputError, match="without their ties"):
         table.rank("random")
-    # it goes to others as any table, and what they have says who ranked
+    # it goes to others as any table
     out = fresh / "nano.ranks"
     assert call(f"export --family nano --corpus lines -o {out}") == 0
     take(out, "theirs")
     (theirs,) = rbplib.measure("theirs", "lines")
-    assert np.array_equal(theirs.rank(), table.rank()) and "reported by vllm" in imported_words(
-        "theirs"
-    )
+    assert np.array_equal(theirs.rank(), table.rank())
     # where a family asks for no precision it takes what the engine has
     (place / "families/any.yml").write_text(f"models: [{MODEL}]\n")
     header, *lines = lines_of(place / "ranks.jsonl")
     header |= {"weights_dtype": "bfloat16", "family": "any"}
-    path = import_answers([header, *lines], "any")
-    assert path.parts[-3:] == ("any", "1.9k", "lines.parquet")
+    import_answers([header, *lines], "any")
     assert rbplib.measure("any", "lines")[0].record["weights_dtype"] == "bfloat16"
     # what was measured is not written over
     table.path.unlink()
@@ -193,9 +189,6 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
         results.append(SimpleNamespace(**result))
     # with a mark of the order of bytes, and an empty line, as editors leave them
     (fresh / "a.jsonl").write_text("\ufeff" + "\n\n".join(map(json.dumps, [header, *answers])))
-    for bad in (["x"], [header, "x"]):
-        with pytest.raises(InputError, match="the list"):
-            import_answers(bad, "nano")
     first = import_answers(fresh / "a.jsonl", "nano")
     again = import_answers([header, *results], "nano")  # the same ranks may come again
     assert first == again
@@ -243,14 +236,9 @@ def test_what_vllm_answered_are_the_ranks_of_this_library():
 def test_the_curl_of_the_book_gives_the_same_ranks(place, fresh, engine):
     text = (ROOT / "book/vllm.md").read_text()
     (script,) = re.findall(r"```bash\n(head -1 windows.*?)```", text, re.S)
-    names = {
-        "EleutherAI/pythia-12b": "served/1.9k",
-        "pythia-12b": "1.9k",
-        "http://127.0.0.1:8000": engine.url,
-        "ranks.jsonl": f"{fresh}/ranks.jsonl",
-    }
-    for theirs, ours in names.items():
-        script = script.replace(theirs, ours)
+    script = script.replace("EleutherAI/pythia-12b", "served/1.9k").replace("pythia-12b", "1.9k")
+    script = script.replace("http://127.0.0.1:8000", engine.url)
+    script = script.replace("ranks.jsonl", f"{fresh}/ranks.jsonl")
     subprocess.run(["bash", "-c", script], cwd=place, check=True)
     path = import_answers(fresh / "ranks.jsonl", "nano")
     compare_with_measured(rbplib.read_table(path), fresh / "measured")
@@ -274,11 +262,7 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     (table,) = rbplib.measure("nano-vllm", "lines")
     sure = np.mean(2 * np.exp(table.logprob.astype(float)) > 1)  # nothing else reaches that
     bounds = f"RBP₁ between {sure:.4f} and {np.mean(table.rank() == 1):.4f}"
-    assert f"(served as 1&#46;9k; {bounds})" in words
-    assert "reported by vllm 0&#46;32&#46;0" in words and "head was in bfloat16" in words
-    assert "page 16 shows what half precision moves" in words
-    with pytest.raises(InputError, match="without models and text"):
-        rbplib.measure("nano-vllm", "lines", replace=True)
+    assert f"(served as 1&#46;9k; {bounds})" in words and "head was in bfloat16" in words
 
 
 def test_a_commit_of_the_hub_is_a_revision(place, fresh, monkeypatch):
@@ -304,7 +288,6 @@ def test_the_script_without_a_server_or_a_file_is_one_sentence(place, fresh, eng
     for windows, url, word in (
         (place / "windows.jsonl", "http://127.0.0.1:9", "refused"),
         (fresh / "none.jsonl", engine.url, "none.jsonl"),
-        (fresh / "r.jsonl", engine.url, "ValueError"),
         (fresh / "other.jsonl", engine.url, "out of vocabulary"),  # in the server's own words
         (fresh / "long.jsonl", engine.url, "--max-model-len 258"),
         (place / "windows.jsonl", f"{engine.url}/null", "without rank and logprob"),
@@ -318,7 +301,6 @@ def test_the_script_without_a_server_or_a_file_is_one_sentence(place, fresh, eng
     ("weights", "head", "known"),
     [
         ("float", "torch.float32", "float32"),
-        ("half", "float64", "float16"),
         (None, "float32", None),
     ],
 )
@@ -363,24 +345,17 @@ def with_header(**about):
 
 BAD = {
     "a tie rule not declared": (with_header(ties=None), "'ties'"),
-    "of another family": (with_header(family="other"), "another family, other"),
-    "of other windows": (with_header(window=128), "another window, 128"),
-    "of no engine": (with_header(engine=""), "'engine'"),
+    "of another family": (with_header(family="other"), "another family"),
     "weights that are none": (with_header(weights_dtype="fp7"), "weights_dtype 'fp7'"),
     "of another text": (with_header(text="0" * 64), "another text"),
-    "of another tokenizer": (with_header(tokenizer="0" * 64), "another tokenizer"),
     "of another revision": (with_header(revision="step1"), "another revision, step1"),
     "ranks of another model": (with_header(model="22k"), "22k"),
     "ids that are not ours": (changed("ids", 3), "no window of lines"),
-    "an id between two": (changed("ids", 3.5), "cut short"),
     "a rank that is none": (changed("rank", True), "cut short"),
     "a server of another model": (with_header(served="local/22k"), "calls 'local/22k'"),
-    "a line that is none": (lambda header, lines: [header, *lines, [1]], "cut short"),
     "a window missing": (lambda header, lines: [header, *lines[1:]], "lacks 1 of"),
     "a window twice": (lambda header, lines: [header, lines[3], *lines], "twice"),
     "a rank of 0": (changed("rank", 0), "rank outside 1 to"),
-    "a rank without end": (changed("rank", np.inf), "rank outside 1 to"),
-    "a logprob that is infinite": (changed("logprob", -np.inf), "logprob"),
     "a logprob that vLLM tells so": (changed("logprob", -9999.0), "logprob"),
     "a likely token of a high rank": (changed("rank", 400), "more than its rank allows"),
     "another model's answer": (
@@ -389,21 +364,19 @@ BAD = {
     ),
     "candidates too": (
         lambda header, lines: [header, {"prompt_logprobs": [None, {"1": {}, "2": {}}]}, *lines],
-        "2 candidates at position 1 and does not say which is the text's",
+        "2 candidates at position 1",
     ),
-    "another token's entry": (with_answer([{"7": {}}], ids=[0, 9]), "no entry of token 9 at"),
-    "fewer entries": (with_answer([], ids=[0, 9]), "of 1 tokens, where 2 were expected"),
-    "no entries": (with_answer(None), "of 0 tokens, where each token"),
+    "another token's entry": (with_answer([{"7": {}}], ids=[0, 9]), "no entry of token 9"),
+    "fewer entries": (with_answer([], ids=[0, 9]), "of 1 tokens"),
     "an entry without a rank": (with_answer([{"9": {"logprob": -1}}]), "cut short"),
-    "a chat": (with_choice(message={"role": "assistant"}), "a chat's answer, whose template"),
+    "a chat": (with_choice(message={"role": "assistant"}), "a chat's"),
     "an answer of SGLang": (with_choice(meta_info={"input_token_logprobs": []}), "SGLang"),
-    "no prompt": (with_choice(logprobs={"token_logprobs": [-1]}), "without ranks: ask with"),
+    "no prompt": (with_choice(logprobs={"token_logprobs": [-1]}), "without ranks"),
     "rank 1 for all": (
         lambda header, lines: [header, *(rank_1(line) for line in lines)],
         "is less than the first of 4096 has",
     ),
-    "one first of little": (changed("logprob", -8.4, rank=1), "has rank 1 and logprob -8.4 in doc"),
-    "a rank that is null": (changed("rank", None), "has rank nan and logprob"),
+    "one first of little": (changed("logprob", -8.4, rank=1), "has rank 1 and logprob -8.4"),
 }
 
 
