@@ -102,15 +102,6 @@ def test_weights_in_half_precision_are_compared_in_float32_unless_asked():
     assert stored.ties.sum() > found.ties.sum() + 20
 
 
-def test_a_float16_product_on_a_processor_is_rounded_once():
-    hidden, weight, targets = planted(size=3000)
-    states, weight, bias = hidden.half(), weight.half(), weight[:, 0].half()
-    for head, exact in (Head(weight), 0.0), (Head(weight, bias), bias.float()):
-        exact = exact + states.float() @ weight.float().T
-        ranks_of_it = head_ranks(states, head, targets, dtype=None)
-        assert_brute(ranks_of_it, exact.half(), targets)
-
-
 def test_arrays_and_lists_are_ranked_in_their_own_precision():
     scores = np.random.default_rng(0).normal(size=(20, 50))
     scores[:, 1] = scores[:, 0] + 1e-12  # equal in float32
