@@ -24,7 +24,6 @@ DECADE = 0.1  # width in decades of the bins in which ranks are shown and misfit
 RIDGE = 0.99  # correlation of two estimates above which they slide on a ridge
 CONVERGED = 1e-15  # nats per token by which a step still changes the likelihood
 TINY = 1e-300
-LINES = ("-", "--", "-.", ":")  # of fits on one axis
 FOLDS = 5  # of sources, each held out once
 
 # sums over 1..V: ranks up to EXACT one by one, then blocks a factor BLOCK wide with NODES nodes
@@ -275,6 +274,15 @@ class RankDistribution:
         return CANDIDATES[self.name].title
 
     @property
+    def ranks(self):
+        return np.arange(1, len(self.pmf) + 1)
+
+    def between(self, low, high):
+        """Its mass of ranks low..high (inclusive)."""
+        below = np.append(0, self.pmf.cumsum())
+        return below[high] - below[low - 1]
+
+    @property
     def parameters(self):
         return dict(zip(CANDIDATES[self.name].ranges, map(float, self.values), strict=True))
 
@@ -430,42 +438,3 @@ def fit_frame(fits):
         parameters = [f"{name} {value:.4g}" for name, value in fit.parameters.items()]
         rows.append(row | {"max |ΔRBP|": fit.max_drbp, "fitted": ", ".join(parameters)})
     return pd.DataFrame(rows)
-
-
-def draw_histogram(ax, histogram, fits=(), label="measured"):
-    """Share of tokens per rank against rank, with fitted ones as lines (paper Fig. 8c).
-
-    Args:
-        histogram: RankHistogram. fits: RankDistributions.
-    """
-    # what was measured, a mark a bin
-    low, high, share = histogram.wide()
-    density = share / (high - low + 1)
-    ax.plot(np.sqrt(low * high), density, "o", color="black", markersize=3.5, label=label)
-    # what was fitted, a line each
-    for fit, line in zip(fits, LINES, strict=False):
-        ranks = np.arange(1, len(fit.pmf) + 1)
-        ax.plot(ranks, fit.pmf, label=fit.title, linestyle=line)
-    ax.set(xscale="log", yscale="log", xlabel="rank of the true token")
-    ax.set_ylabel("share of tokens per rank")
-    ax.set_ylim(bottom=np.nanmin(density) / 10)
-
-
-def draw_ratio(ax, histogram, fits):
-    """Fitted over observed share in log bins: what a logarithmic histogram hides.
-
-    Returns [{"fit", "times": how far it is off where it is worst}].
-    """
-    # shares of bins
-    low, high, share = histogram.wide()
-    misfits = []
-    for fit, line in zip(fits, LINES, strict=False):
-        below = np.concatenate([[0.0], fit.pmf.cumsum()])
-        ratio = (below[high] - below[low - 1]) / share
-        furthest = np.exp(np.nanmax(np.abs(np.log(ratio))))
-        misfits.append({"fit": fit.title, "times": furthest})
-        ax.plot(np.sqrt(low * high), ratio, label=fit.title, linestyle=line)
-    # 1 is a perfect fit
-    ax.axhline(1, color="black", linewidth=0.8)
-    ax.set(xscale="log", yscale="log", xlabel="rank of the true token", ylabel="fitted / observed")
-    return misfits
