@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import nbformat
 import papermill
@@ -19,7 +20,7 @@ from rbplib import InputError
 from rbplib.doors import export_family
 from rbplib.table import read_table, write_table
 from tests.commands import ROOT, python, take
-from workflow import book, forks, pages
+from workflow import book, pages
 
 PER_FAMILY = "family: str = 'demo'  # a name\ncorpora: list = []"
 TOGETHER = "families: list = []  # names\ncorpora: list = []"
@@ -128,17 +129,15 @@ def planned(replace=False, **settings):
 
 def test_a_line_tells_of_each_table_and_page_as_it_begins_and_ends(built):
     lines = built[1].splitlines()
-    names = ["table demo/m0/notes", "table demo/m1/notes", "table other/m2/notes"]
+    names = [f"table {name}/notes" for name in ("demo/m0", "demo/m1", "other/m2")]
     names += [f"page {name}" for name in sorted(PAGES)] + ["html the book"]
     for word in ("begun", "done"):
-        told = [re.fullmatch(rf"\[\d+ of 9\] {word}: (.*?)(, \d+ s)?", line) for line in lines]
-        assert sorted(match[1] for match in told if match) == sorted(names)
-    assert f"[9 of 9] done: html the book, {lines[-2].split(', ')[1]}" == lines[-2]
-    assert re.match(r"first page: .*/_build/html/index.html, made in \d+ s", lines[-1])
+        told = re.findall(rf"^\[\d+ of 9\] {word}: (.*?)(?:, \d+ s)?$", built[1], re.M)
+        assert sorted(told) == sorted(names)
+    assert lines[-2].startswith("[9 of 9] done: html") and "/_build/html/index.html" in lines[-1]
     page = (built[0] / "book/_executed/all/09_all.ipynb").read_text()
     assert "each has one thread: True" in page
-    took = [json.loads(line) for line in (built[0] / "logs/steps.jsonl").read_text().splitlines()]
-    assert len(took) == 9 and all(0 < one["cpu"] for one in took)
+    assert len((built[0] / "logs/steps.jsonl").read_text().splitlines()) == 9
 
 
 # ---- what runs again
@@ -275,7 +274,6 @@ def test_a_page_in_a_fork_shows_what_a_kernel_shows(place):
 FAULTS = {  # code of a page: what is told
     "1 / 0": "failed in cell 2 (ZeroDivisionError: division by zero)",
     "import sys; sys.exit()": "failed in cell 2 (SystemExit: )",
-    "import sys; sys.exit(0)": "failed in cell 2 (SystemExit: 0)",
     "exit()": "failed in cell 2 (SystemExit: )",
     "import os; os._exit(0)": "ended before its end, with exit code 0",
     "import os; os.kill(os.getpid(), 9)": "was killed by the system",
@@ -297,14 +295,19 @@ def test_a_page_that_does_not_come_to_its_end_is_told_and_is_none(place, code, c
 
 
 def test_a_family_by_path_leaves_no_folder_on_its_page(place):
-    mine = place / "else where/mine.yml"
-    mine.parent.mkdir()
-    shutil.copy(place / "families/demo.yml", mine)
-    notes = place / "else where/own.yml"
-    shutil.copy(place / "corpora/notes.yml", notes)
-    assert pages.main(["--page", "steps", "--family", str(mine), "--corpus", str(notes)]) == 0
-    text = (place / "book/_executed/mine/steps.ipynb").read_text()
-    assert "else where" not in text and text.count("mine.yml") == text.count("own.yml") == 2
+    (place / "else where").mkdir()
+    words = ["--page", "steps"]
+    for option, source in {
+        "--family": "families/demo.yml",
+        "--corpus": "corpora/notes.yml",
+    }.items():
+        path = place / "else where" / f"my {Path(source).name}"
+        shutil.copy(place / source, path)
+        append(path, f"name: {option[2:]}\n")
+        words += [option, str(path)]
+    assert pages.main(words) == 0
+    text = (place / "book/_executed/family/steps.ipynb").read_text()
+    assert "else where" not in text and text.count("my demo.yml") == text.count("my notes.yml") == 2
 
 
 def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(place):
@@ -312,24 +315,22 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     for name in ("09_families", "13_findings"):
         add_page(place, name, "print(families)", TOGETHER)
 
-    def listed(**settings):
+    def listed(*families, only=False):
         forget()
-        return {f"{p.folder}/{p.name}": (p, pages.made_of(p)) for p in pages.pages(**settings)}
+        book = pages.pages(families=families, corpora=["notes"] if families else (), only=only)
+        return {f"{p.folder}/{p.name}": (p, pages.made_of(p)) for p in book}
 
-    alone, named = listed(), listed(families=["other"], corpora=["notes"])
+    alone, named, only = listed(), listed("other"), listed("other", only=True)
     assert {name: named[name] for name in alone} == alone
-    joined = named["other/09_families"][0]
-    assert [f.name for f in joined.families] == joined.parameters["families"] == ["demo", "other"]
-    assert [path.parent.name for path in named["all/13_findings"][0].after].count("other") == 0
-    assert listed(families=["demo"]).keys() == alone.keys()  # it is there already
-    only = listed(families=["other"], corpora=["notes"], only=True)
+    assert named["other/09_families"][0].parameters["families"] == ["demo", "other"]
+    assert not [path for path in named["all/13_findings"][0].after if path.parent.name == "other"]
     assert not [name for name in only if name.startswith("demo")]
     assert only["all/09_families"][0].parameters["families"] == ["other"]
     # a label of a text that is not here
     take(export_family("demo", place / "demo.ranks", ["notes"]), "theirs")
     (place / "corpora/notes.yml").unlink()
-    theirs = listed(families=["theirs"], corpora=["notes"], only=True)
-    assert theirs["theirs/01_first"][0].parameters["corpora"] == ["notes"]
+    page, _ = listed("theirs", only=True)["theirs/01_first"]
+    assert page.parameters["corpora"] == ["notes"]
 
 
 def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(place):
@@ -345,20 +346,12 @@ def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(place):
 # ---- what is refused, and what befalls a book
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["--family", "dmo"], "dmo"),
-        (["--corpus", "nots"], "nots"),
-        (["--jobs", "0"], "--jobs cannot be 0: give 1 or more"),
-        (["--gpus", "-1"], "--gpus cannot be -1"),
-    ],
-)
-def test_bad_options_are_refused_before_anything_runs(place, words, named, capsys):
+@pytest.mark.parametrize("words", ["--family dmo", "--corpus nots", "--jobs 0", "--gpus -1"])
+def test_bad_options_are_refused_before_anything_runs(place, words, capsys):
     with pytest.raises(SystemExit) as end:
-        sys.exit(book.main(words))
+        sys.exit(book.main(words.split()))
     err = capsys.readouterr().err
-    assert end.value.code == 2 and named in err and len(err.splitlines()) == 1
+    assert end.value.code == 2 and words.split()[1] in err and err.count("\n") == 1
 
 
 def test_a_setting_that_no_page_has_is_refused_before_anything_runs(place):
@@ -377,30 +370,17 @@ def test_a_book_that_cannot_be_built_leaves_the_one_before_in_its_place(place, m
              "runpy.run_module('workflow.book', run_name='__main__')", "--html"]  # fmt: skip
     assert python(*limit, cwd=ROOT).returncode == 1
     assert before == {path: path.read_bytes() for path in before}
-    # the PDF, too
-    kept = place / "_build/book.pdf"
-    kept.write_bytes(b"%PDF of before")
-    sys.path.insert(0, str(ROOT / "book"))
-    import pdf
-
-    broken = place / "chromium"
-    broken.write_text('#!/bin/sh\nfor a; do case $a in --print-to-pdf=*) echo x > "${a#*=}";; esac; done; exit 1\n')  # fmt: skip  # noqa: E501
-    broken.chmod(0o755)
-    with pytest.raises(RuntimeError, match="chromium"):
-        pdf.printed(place / "book/intro.md", kept, str(broken))
-    assert kept.read_bytes() == b"%PDF of before"
 
 
 def test_folders_change_places_where_the_system_cannot_exchange_them(tmp_path, monkeypatch):
-    for name in ("new", "old"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "page").write_text(name)
-    book.exchange(tmp_path / "new", tmp_path / "old")
-    assert (tmp_path / "old/page").read_text() == "new"
-    assert (tmp_path / "new/page").read_text() == "old"
-    monkeypatch.setattr(book.ctypes, "CDLL", lambda name: object())
-    book.exchange(tmp_path / "new", tmp_path / "old")
-    assert (tmp_path / "old/page").read_text() == "old"
+    new, old = tmp_path / "new", tmp_path / "old"
+    for folder in (new, old):
+        folder.mkdir()
+        (folder / "page").write_text(folder.name)
+    for where in (old, new):
+        book.exchange(new, old)
+        assert (where / "page").read_text() == "new"
+        monkeypatch.setattr(book.ctypes, "CDLL", lambda name: object())
 
 
 WAIT = "import os, time\nopen(f'page-{os.getpid()}', 'w')\ntime.sleep(60)"
@@ -433,32 +413,18 @@ def test_a_link_in_place_of_the_temporary_folder_is_told_and_followed_by_none(em
     assert (empty_root / "families").is_dir()
 
 
-def test_a_step_that_names_the_command_is_not_named_twice(capsys):
-    def step():
-        raise RuntimeError("rbp: there is no text.")
-
-    assert forks.ended(step) == 1
-    assert capsys.readouterr().err == "rbp: there is no text.\n"
-
-
-def test_one_page_leads_to_every_page_of_every_family(built):
-    text = (built[0] / "_build/html/book/_executed/all/families.html").read_text()
-    article = text.split("<article", 1)[1].split("</article>")[0]
-    links = re.findall(r'href="../(\w+/\w+).html"', article)
-    assert sorted(links) == sorted(PAGES - {"all/09_all"}) and "The demo family" in article
-
-
 def test_each_command_has_a_gpu_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     tell = "import os, sys; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True); sys.stdin.read()"
     command = [sys.executable, "-m", "workflow.gpus", "2", sys.executable, "-c", tell]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
-    first, second = (subprocess.Popen(command, **pipes) for _ in range(2))
-    numbers = [process.stdout.readline().strip() for process in (first, second)]
-    assert sorted(numbers) == ["3", "5"]
-    third = subprocess.Popen(command, **pipes)
-    first.communicate()  # its end frees its GPU
-    assert third.stdout.readline().strip() == numbers[0]
-    third.communicate()
-    second.communicate()
+    running, numbers = [], []
+    for _ in range(3):
+        if running[1:]:
+            running[0].communicate()  # its end frees its GPU
+        running.append(subprocess.Popen(command, **pipes))
+        numbers.append(running[-1].stdout.readline().strip())
+    assert sorted(numbers[:2]) == ["3", "5"] and numbers[2] == numbers[0]
+    for process in running[1:]:
+        process.communicate()

@@ -14,13 +14,7 @@ from paper.show import style
 from tests import browser, figureboxes
 from tests.pagerunner import NO_NUMBER, words
 
-LOADED = {
-    "src",
-    "srcset",
-    "data",
-    "poster",
-    "xlink:href",
-}  # attributes that a browser fetches by itself
+LOADED = {"src", "srcset", "data", "poster", "xlink:href"}  # what a browser fetches by itself
 INERT = {"canonical", "search", "prev", "next", "author", "license"}
 IN_CODE = re.compile(
     r"(?:@import\s+|url\(|(?:fetch|import|importScripts|src\s*=|href\s*=)\s*\(?)"
@@ -63,19 +57,17 @@ class Page(HTMLParser):
     def faults(self):
         """Sentences, none for a page that reads offline."""
         outside = [a for a in self.loads if re.match(r"([a-z][a-z0-9+.-]*:)?//", a, re.I)]
-        dead = [a for a in self.loads + self.links if not self.leads_somewhere(a)]
+        dead = [a for a in self.loads + self.links if not self.leads_somewhere(urlsplit(a))]
         sentences = [f"loads {address}" for address in outside]
         sentences += [f"{address} leads nowhere" for address in dead]
         return sentences + [f"{picture} has no words" for picture in self.wordless]
 
-    def leads_somewhere(self, address):
-        parts = urlsplit(address)
-        if parts.scheme or parts.netloc:
-            return True
-        path = self.path.parent / unquote(parts.path) if parts.path else self.path
-        if not parts.fragment or path.suffix != ".html" or "_static" in path.parts:
-            return path.exists()
-        return path.exists() and unquote(parts.fragment) in page_at(path.resolve()).ids | {"top"}
+    def leads_somewhere(self, to):
+        path = self.path.parent / unquote(to.path) if to.path else self.path
+        if to.scheme or to.netloc or not path.exists():
+            return bool(to.scheme or to.netloc)
+        inside = to.fragment and path.suffix == ".html" and "_static" not in path.parts
+        return not inside or unquote(to.fragment) in page_at(path.resolve()).ids | {"top"}
 
 
 @cache

@@ -2,19 +2,20 @@
 the committed models held to their records."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from rbplib import InputError, load_family
 from tests.commands import ROOT
-from training import data, ladders, train
+from training import data, families, ladders, table, train
 from training.loss import head_loss
 
 MODELS = sorted(path.parent for path in (ROOT / "models").glob("*/*/training.json"))
-SEEDS = (ladders.SEED, *ladders.OTHER_SEEDS)
 
 
 def record_of(folder):
@@ -31,15 +32,12 @@ def first():
 @pytest.mark.parametrize("chunk", [7, 64, 1000])
 def test_head_loss_is_cross_entropy(chunk):
     torch.manual_seed(0)
-    hidden = torch.randn(130, 12, requires_grad=True)
-    weight = torch.randn(57, 12, requires_grad=True)
+    inputs = torch.randn(130, 12, requires_grad=True), torch.randn(57, 12, requires_grad=True)
     targets = torch.randint(0, 57, (130,))
-    ours = head_loss(hidden, weight, targets, chunk)
-    theirs = torch.nn.functional.cross_entropy(hidden @ weight.T, targets)
-    torch.testing.assert_close(ours, theirs)
-    gradients = torch.autograd.grad(2 * ours, (hidden, weight))
-    expected = torch.autograd.grad(2 * theirs, (hidden, weight))
-    torch.testing.assert_close(gradients, expected, rtol=1e-4, atol=1e-6)
+    losses = head_loss(*inputs, targets, chunk), cross_entropy(inputs[0] @ inputs[1].T, targets)
+    torch.testing.assert_close(*losses)
+    gradients = [torch.autograd.grad(2 * loss, inputs) for loss in losses]
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
 
 
 def test_scan_is_the_reference_one():
@@ -67,19 +65,20 @@ def test_training_attention_is_the_model_s(family):
     ids = torch.randint(0, ladders.VOCABULARY, (2, 33))
     with torch.no_grad():
         logits = model(ids[:, :-1]).logits.flatten(0, 1)
-        theirs = torch.nn.functional.cross_entropy(logits, ids[:, 1:].flatten())
+        theirs = cross_entropy(logits, ids[:, 1:].flatten())
         model.set_attn_implementation("training")
         ours = train.loss_of(model, ids)
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 def test_every_seed_reads_the_text_once_in_an_order_of_its_own():
-    stream = np.arange(8 * 256 * 3 + 1, dtype=np.uint16)
-    orders = [train.Plan(tokens=8 * 256 * 3, seed=seed).order() for seed in SEEDS]
-    for order in orders:
-        read = train.windows(stream, order)[:, 1:]
-        assert np.array_equal(read[np.argsort(order)].reshape(-1), stream[1:])
-    assert len({tuple(order) for order in orders}) == len(SEEDS)
+    stream, orders = np.arange(8 * 256 * 3 + 1, dtype=np.uint16), set()
+    for seed in (ladders.SEED, *ladders.OTHER_SEEDS):
+        order = train.Plan(tokens=8 * 256 * 3, seed=seed).order()
+        read = train.windows(stream, order)[np.argsort(order), 1:]
+        assert np.array_equal(read.ravel(), stream[1:])
+        orders.add(tuple(order))
+    assert len(orders) == 1 + len(ladders.OTHER_SEEDS)
 
 
 def test_neither_another_plan_nor_a_damaged_checkpoint_is_gone_on_from(tmp_path, first):
@@ -162,16 +161,12 @@ def test_the_committed_ladders_are_whole_ordered_and_small():
 
 
 def test_the_committed_files_are_made_of_the_records(tmp_path, monkeypatch):
-    import shutil
-
-    from training import families, table
-
     shutil.copytree(ROOT / "models", tmp_path / "models")
     (tmp_path / "families").mkdir()
     monkeypatch.setattr(families, "root", lambda: tmp_path)
-    families.write(tmp_path / "models")
-    table.write(tmp_path / "models")
-    written = [tmp_path / "models" / "README.md", *(tmp_path / "families").iterdir()]
+    for module in (families, table):
+        module.write(tmp_path / "models")
+    written = [tmp_path / "models/README.md", *(tmp_path / "families").iterdir()]
     assert len(written) == 1 + len(list((ROOT / "families").glob("nano-*.yml")))
     for file in written:
         assert file.read_text() == (ROOT / file.relative_to(tmp_path)).read_text()
@@ -187,6 +182,7 @@ def test_the_committed_files_are_made_of_the_records(tmp_path, monkeypatch):
         ("--probe 79k --tokens 409600", "--out"),
         (f"--probe 79k --out {__file__}", "could not be written"),
         ("--tokens 2047", "2"),
+        ("--probe 79k --batch 3 --out .", "--batch cannot be 3"),
     ],
 )
 def test_command_refuses_what_cannot_be(monkeypatch, words, hint):
