@@ -235,7 +235,7 @@ def test_an_edited_book_is_mended_by_the_same_bytes(place, built):
     assert done.returncode == 0, done.stderr
     for folder in ("book/_executed", "results/ranks"):
         assert contents(place / folder) == contents(built[0] / folder)
-    assert "[0 of" in done.stdout and make(place).stdout.count("begun") == 0
+    assert "[0 of" in done.stdout and planned() == (0, set(), False)
 
 
 # ---- pages without a kernel
@@ -377,9 +377,9 @@ def test_folders_change_places_where_the_system_cannot_exchange_them(tmp_path, m
     for folder in (new, old):
         folder.mkdir()
         (folder / "page").write_text(folder.name)
-    for where in (old, new):
+    for words in ("new", "old"):
         book.exchange(new, old)
-        assert (where / "page").read_text() == "new"
+        assert (old / "page").read_text() == words
         monkeypatch.setattr(book.ctypes, "CDLL", lambda name: object())
 
 
@@ -401,8 +401,9 @@ def test_a_book_that_is_stopped_leaves_whole_pages_and_another_goes_on(place, nu
     assert first.wait() != 0
     assert not [path for path in place.rglob("*.tmp") if "snakemake" not in str(path)]
     assert not list(place.glob("book/_executed/*/03_wait.ipynb"))
-    (place / "notebooks/03_wait.ipynb").unlink()
-    assert make(place).returncode == 0 and planned() == (0, set(), False)
+    if number == signal.SIGKILL:  # after which no process tidies up
+        (place / "notebooks/03_wait.ipynb").unlink()
+        assert make(place).returncode == 0 and planned() == (0, set(), False)
 
 
 def test_a_link_in_place_of_the_temporary_folder_is_told_and_followed_by_none(empty_root, capsys):
