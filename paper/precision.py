@@ -1,5 +1,4 @@
-"""One family in five precisions: what rounded weights, or scores too, do to ranks,
-RBP and the exponent."""
+"""One family in five precisions: its ranks, and what rounded weights, or scores too, tie."""
 
 from dataclasses import replace
 from itertools import islice
@@ -7,8 +6,6 @@ from itertools import islice
 import pandas as pd
 
 from rbplib.families import results_dir
-from rbplib.law import fit
-from rbplib.losses import rbp_losses
 from rbplib.measuring import measure
 from rbplib.table import DEFINITIONS
 from rbplib.texts import load_documents
@@ -63,39 +60,3 @@ def tie_frame(tables):
                 }
             )
     return pd.DataFrame(rows)
-
-
-def precision_losses(tables, ks):
-    """{(precision, definition): {k: Loss}} of {precision: rank tables, models in one order}."""
-    losses = {}
-    for precision, ladder in tables.items():
-        for definition, name in NAMES.items():
-            losses[precision, name] = rbp_losses(ladder, ks, definition, repeats=())
-    return losses
-
-
-def shift_frame(losses, k=1):
-    """One row per precision, definition and model: RBP_k and how far it is from the exact one."""
-    parts = []
-    for (precision, definition), by_k in losses.items():
-        loss, exact = by_k[k], losses[EXACT, definition][k]
-        columns = {"precision": precision, "definition": definition, "model": loss.models}
-        parts.append(
-            pd.DataFrame(columns | {"RBP": loss.share, "change": loss.share - exact.share})
-        )
-    return pd.concat(parts, ignore_index=True)
-
-
-def precision_frame(losses, ks, n_bootstrap=10_000, seed=42):
-    """One row per k, precision and definition: exponent, interval over sources,
-    change against the exact one."""
-    rows = []
-    for k in ks:
-        for place, by_k in losses.items():
-            law = fit(by_k[k], n_bootstrap=n_bootstrap, seed=seed)
-            rows.append((k, *place, law.alpha, *law.ci_tokens))
-    frame = pd.DataFrame(rows, columns=["k", "precision", "definition", "alpha", "low", "high"])
-    exact = frame.groupby(["k", "definition"])["alpha"].transform("first")  # the exact come first
-    frame["change of alpha"] = frame["alpha"] - exact
-    width = frame["high"] - frame["low"]
-    return frame.assign(**{"share of its interval": frame["change of alpha"].abs() / width})
