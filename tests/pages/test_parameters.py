@@ -1,5 +1,7 @@
 """What pages are asked for: what they cannot take is one sentence, before anything runs."""
 
+import re
+
 import nbformat
 import pytest
 from papermill import PapermillExecutionError, execute_notebook
@@ -64,3 +66,12 @@ def test_texts_of_the_book_are_found_from_any_folder(tmp_path, monkeypatch):
         book.start(["nano-opt"], ["docs", "my notes.txt"])
     with pytest.raises(InputError, match="did you mean 'docs'"):
         book.start(corpora=["dcos"])
+
+
+def test_a_page_follows_from_each_file_that_it_reads():
+    for name, notebook in pages.notebooks().items():
+        files = pages.follows(notebook)
+        for path in [notebook.with_suffix(".md"), *files & {*(ROOT / "paper").rglob("*.py")}]:
+            for words in re.findall(r'\bheld\(("[^)]*")\)', path.read_text()):
+                place = ROOT.joinpath(*re.findall(r'"(.*?)"', words))
+                assert any(file.is_relative_to(place) for file in files), f"{name}: {place}"
