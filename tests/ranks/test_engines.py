@@ -119,17 +119,6 @@ def fresh(place, monkeypatch, tmp_path):
     return tmp_path
 
 
-def test_windows_are_what_is_measured(place, fresh):
-    about, *windows = lines_of(place / "windows.jsonl")
-    (table,) = rbplib.measure("nano", "lines", progress=False)
-    assert about["text"] == table.record["corpus_digest"] and about["windows"] == len(windows)
-    assert about["tokenizer"] == table.record["tokenizer_digest"]
-    scored = [(w["document"], w["start"] + i, w["ids"][i]) for w in windows for i in w["scored"]]
-    rows = zip(table.document, table.position, table.token, strict=True)
-    assert scored == [tuple(map(int, row)) for row in rows]
-    assert len({w["source"] for w in windows}) == len(set(table.source)) == 3
-
-
 def compare_with_measured(table, results):
     (measured,) = rbplib.measure("nano", "lines", progress=False, results=results)
     for name in ("document", "position", "token"):
@@ -182,9 +171,11 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
     for line in lines[::-1]:
         told = engine.entries(line["ids"])
         answers.append({"model": "served/1.9k", "choices": [{"index": 0, "prompt_logprobs": told}]})
+        # objects, with the likeliest token too
         objects = [None]
         for ((token, about),) in map(dict.items, told[1:]):
-            objects.append({int(token): SimpleNamespace(**about)})
+            entries = {7: {"rank": 1, "logprob": -0.1}, int(token): SimpleNamespace(**about)}
+            objects.append(entries)
         result = {"prompt_token_ids": line["ids"], "prompt_logprobs": objects}
         results.append(SimpleNamespace(**result))
     # with a mark of the order of bytes, and an empty line, as editors leave them
@@ -193,24 +184,9 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
     again = import_answers([header, *results], "nano")  # the same ranks may come again
     assert first == again
     compare_with_measured(rbplib.read_table(first), fresh / "measured")
-    # but not by another rule
+    # but not by another rule, nor of another owner's model of that name
     with pytest.raises(InputError, match="holds other ranks"):
         import_answers([header | {"ties": "greater+1"}, *results], "nano")
-
-
-def test_answers_with_the_likeliest_too_are_of_the_true_token(place, fresh, engine):
-    header, *lines = lines_of(place / "ranks.jsonl")
-    answers = []
-    for line in lines:
-        told = [
-            entry and {"7": {"rank": 1, "logprob": -0.1}} | entry
-            for entry in engine.entries(line["ids"])
-        ]
-        choice = {"prompt_token_ids": line["ids"], "prompt_logprobs": told}
-        answers.append({"model": "served/1.9k", "choices": [choice]})
-    path = import_answers([header, *answers], "nano")
-    compare_with_measured(rbplib.read_table(path), fresh / "measured")
-    # and another owner's model of that name is another
     answers[3]["model"] = "other/1.9k"
     with pytest.raises(InputError, match="line 5 of the list holds ranks of 'other/1.9k'"):
         import_answers([header, *answers], "nano")
