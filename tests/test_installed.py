@@ -97,7 +97,10 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path, site):
 def code_of_cells(name, **parameters):
     """The cells of Python of a notebook up to its first figure of the book, as one text with these
     parameters, in which what they take from `paper` is nothing."""
-    parts = ["import sys, unittest.mock; sys.modules['paper'] = unittest.mock.MagicMock()"]
+    parts = ["import sys, unittest.mock"]
+    parts += [
+        f"sys.modules[{name!r}] = unittest.mock.MagicMock()" for name in ("paper", "paper.show")
+    ]
     for cell in python_of(ROOT / f"notebooks/{name}.ipynb"):
         parts.append(cell.source)
         if "parameters" in cell.metadata.get("tags", []):
