@@ -121,11 +121,11 @@ def check_counts(model, document, rank, nats, counts):
         total = inside.sum()
         if total != row.windows or abs(hits - row.hits) > TIES * row.N:
             seen = f"{hits:,} of {total:,} windows of {row.N} at k = {row.k}"
-            known = f"{row.hits:,} of {row.windows:,}"
-            raise InputError(f"the ranks of {model} have {seen}, not {known}: {mend}")
-    known = rows["cross_entropy"].iloc[0]
-    if not abs(nats.mean() - known) <= 2e-6:  # printed with six decimals
-        seen = f"the cross-entropy of {model} is {nats.mean():.6f}, not {known:.6f}"
+            counted = f"{row.hits:,} of {row.windows:,}"
+            raise InputError(f"the ranks of {model} have {seen}, not {counted}: {mend}")
+    counted = rows["cross_entropy"].iloc[0]
+    if not abs(nats.mean() - counted) <= 2e-6:  # printed with six decimals
+        seen = f"the cross-entropy of {model} is {nats.mean():.6f}, not {counted:.6f}"
         raise InputError(f"{seen}: its ranks are not those that were counted.")
 
 

@@ -31,14 +31,14 @@ BLOCK = 20  # families that share one set of resamples: few, so that the sets' l
 class Design:
     """What the families of a simulation look like.
 
-    every: Loss of all trainings, C of them, each once; ladder, again: int arrays, which of them are
+    every: Loss of all trainings, C of them, each once; ladder, repeats_at: int arrays, which are
     the family and which its repeats, some of them maybe both. y: float64 (C,), log losses of the
     planted law. training_sd: of y between trainings of one size.
     """
 
     every: Loss
     ladder: np.ndarray
-    again: np.ndarray
+    repeats_at: np.ndarray
     alpha: float
     y: np.ndarray
     training_sd: float = 0.0
@@ -61,11 +61,11 @@ class Design:
         _, first = np.unique(numbers, return_index=True)
         names = tuple(f"training {i}" for i in range(len(first)))
         every = replace(family, S=S[first], sums=sums[:, first], models=names, repeats=None)
-        ladder, again = np.split(numbers, [len(family.S)])
+        ladder, repeats_at = np.split(numbers, [len(family.S)])
         # the law, and the scatter about it
         law = fit(family, n_bootstrap=0)
         sd = float(np.nan_to_num(loss.training_noise()[0]))
-        return cls(every, ladder, again, law.alpha, law.y_at(every.S), sd)
+        return cls(every, ladder, repeats_at, law.alpha, law.y_at(every.S), sd)
 
     def bent(self, bend):
         """The law with a quadratic in log S, whose sd about the best line
@@ -85,8 +85,8 @@ class Design:
 
         # sources anew, each with all its documents
         source = np.arange(len(every.totals)) if every.source is None else every.source
-        known = np.unique(source[every.used])
-        numbers = rng.choice(known, len(known))
+        scored = np.unique(source[every.used])
+        numbers = rng.choice(scored, len(scored))
         drawn = [np.flatnonzero(source == number) for number in numbers]
         documents = np.concatenate(drawn)
         hits, totals = every.sums[documents], every.totals[documents]
@@ -103,7 +103,7 @@ class Design:
         lengths = list(map(len, drawn))
         source = np.repeat(np.arange(len(drawn)), lengths)
         every = replace(every, sums=hits, totals=totals, source=source)
-        repeats = every.keep(self.again) if len(self.again) else None
+        repeats = every.keep(self.repeats_at) if len(self.repeats_at) else None
         return replace(every.keep(self.ladder), repeats=repeats), y[self.ladder]
 
 

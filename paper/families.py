@@ -95,14 +95,14 @@ def contrasts(pairs, weights, n_bootstrap=10_000, seed=42):
         whole = all(np.isfinite(loss.y).all() for loss in pair)
         if not whole or len(np.unique(first.S)) < 3:
             continue
-        w, drawn, again = weights(first.S), None, (None, None)
+        w, drawn, repeats = weights(first.S), None, (None, None)
         resamples = [loss.resampled(n_bootstrap, seed) for loss in pair]
         if resamples[0] is not None:
             drawn = less(resamples) @ w
         if first.repeats is not None:
-            again = less([loss.repeats for loss in pair]), first.repeats.S
-        place, about = (first.family, first.corpus), (first.n_sources, float(np.sqrt(w @ w)))
-        parts.append(Contrast(*place, float(w @ less(pair)), drawn, *about, *again))
+            repeats = less([loss.repeats for loss in pair]), first.repeats.S
+        key, about = (first.family, first.corpus), (first.n_sources, float(np.sqrt(w @ w)))
+        parts.append(Contrast(*key, float(w @ less(pair)), drawn, *about, *repeats))
     return parts
 
 

@@ -127,7 +127,7 @@ def family_rows(groups):
                 continue
             # exponents are weighted sums of logarithms
             weights, of_f = slope_weights(part["S"]), f(part["x"])
-            of_x, of_y, given = (weights @ of for of in (part["x"], part["y"], of_f))
+            of_x, of_y, given = (weights @ y for y in (part["x"], part["y"], of_f))
             off = part["y"] - of_f
             records.append(
                 {
@@ -170,7 +170,8 @@ def ahead_rows(pairs, n_bootstrap=1000, seed=42):
         whole = all(np.isfinite(loss.y).all() and not loss.equal for loss in pair)
         # both forecasts of the largest model
         if whole and len(np.unique(pair[1].S)) > 3:
-            (entropy, in_noise), (rbp, rbp_in_noise) = (ahead(of, n_bootstrap, seed) for of in pair)
+            misses = (ahead(loss, n_bootstrap, seed) for loss in pair)
+            (entropy, in_noise), (rbp, rbp_in_noise) = misses
             records.append(
                 {
                     "family": pair[1].family,

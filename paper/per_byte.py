@@ -88,7 +88,7 @@ def byte_loss(tables, other, texts, tokenizers):
     sides = [token_ends(tokenizer, texts) for tokenizer in tokenizers]
 
     # first and end, in bytes, of each row's token; of each document the ends that were read
-    places = []
+    spans = []
     read = np.zeros((2, D), int)
     for table in models:
         side = int(table is other)
@@ -101,7 +101,7 @@ def byte_loss(tables, other, texts, tokenizers):
         if not fits or (ids[at] != table.token).any():
             why = f"{table.path} is of other text, or of another tokenizer"
             raise InputError(f"{why}: run `rbp measure` again.")
-        places.append((ends[at - 1], ends[at]))
+        spans.append((ends[at - 1], ends[at]))
         np.maximum.at(read[side], table.document, table.position + 1)
 
     # of each document the bytes from the first to the last place where tokens of both end
@@ -114,17 +114,17 @@ def byte_loss(tables, other, texts, tokenizers):
 
     # refuse what cannot be compared
     totals = span[:, 1] - span[:, 0]
-    known = measured_on(models) | {"totals": totals, "hits": False}
-    *ladder, largest = known["S"]
+    about = measured_on(models) | {"totals": totals, "hits": False}
+    *ladder, largest = about["S"]
     if largest <= max(ladder) or not totals.any():
-        why = f"{known['models'][-1]} is no larger than the ladder, or has no byte in common"
+        why = f"{about['models'][-1]} is no larger than the ladder, or has no byte in common"
         raise InputError(f"{why}: give another.")
 
     # bits of the tokens within
     columns = []
-    for table, (first, end) in zip(models, places, strict=True):
+    for table, (first, end) in zip(models, spans, strict=True):
         low, high = span[table.document].T
         inside = (first >= low) & (end <= high) & (end > first)
         bits = -table.logprob / np.log(2) * inside
         columns.append(np.bincount(table.document, bits, D))
-    return Loss(sums=np.transpose(columns), name="bits per byte", **known)
+    return Loss(sums=np.transpose(columns), name="bits per byte", **about)

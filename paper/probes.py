@@ -60,13 +60,13 @@ def runs(folder="."):
     # hits are of a k, and have no standard error
     hits = probes["probe"] == "hits"
     numbers["k"] = numbers["k"].where(hits, 0)
-    known = np.isfinite(numbers.assign(se=numbers["se"].mask(hits, 0))).all(axis=1)
-    known &= ~hits | (numbers["value"] / numbers["total"]).between(0, 1)
+    complete = np.isfinite(numbers.assign(se=numbers["se"].mask(hits, 0))).all(axis=1)
+    complete &= ~hits | (numbers["value"] / numbers["total"]).between(0, 1)
     # a training has a row once
     probes = probes.assign(**numbers)
-    known &= ~probes.duplicated(COLUMNS[:6])
-    if not known.all():
-        file, row = known.idxmin()
+    complete &= ~probes.duplicated(COLUMNS[:6])
+    if not complete.all():
+        file, row = complete.idxmin()
         raise InputError(
             f"published/probes/{file}, row {row + 2}: a number is missing or cannot be, or the row "
             "is there already; get the file again, or train anew."
@@ -75,9 +75,9 @@ def runs(folder="."):
         return dict(list(probes.groupby(RUN)))
     # and every row that others have; a file is of one training
     seen = probes.groupby(["file", *RUN, *PROBED]).size().unstack(["file", *RUN])
-    lacking = seen.unstack("tokens").isna().any()
-    if lacking.any():
-        file, *_, tokens = lacking.idxmax()
+    gaps = seen.unstack("tokens").isna().any()
+    if gaps.any():
+        file, *_, tokens = gaps.idxmax()
         raise InputError(
             f"published/probes/{file} lacks rows at {tokens} tokens that others have: it was cut, "
             "or is of fewer tokens; get it again, train anew, or move it away."
@@ -163,22 +163,22 @@ def onset_slope(onsets):
     regression). The 95% interval is the likelihood's, at the height that is Student's where no
     onset is censored. NaNs where fewer than two sizes, or three onsets, are known.
     """
-    known = onsets["onset"].notna()
+    came = onsets["onset"].notna()
     x, y = np.log([onsets["size"], onsets["onset"].fillna(onsets["end"])])
     spare = len(y) - 2
-    if known.sum() < 3 or len(set(x[known])) < 2:
+    if came.sum() < 3 or len(set(x[came])) < 2:
         return np.nan, (np.nan, np.nan)
 
     def depth(slope):
         """-ln likelihood, with the best level and scatter."""
         off = y - slope * x
 
-        def lost(place):
+        def lost(normal):
             # known onsets by their density, the others by the share that comes later
-            level, log_scatter = place
+            level, log_scatter = normal
             away = (off - level) / np.exp(log_scatter)
             density = away**2 / 2 + log_scatter
-            return np.where(known, density, -log_ndtr(-away)).sum()
+            return np.where(came, density, -log_ndtr(-away)).sum()
 
         start = off.mean(), np.log(off.std())
         return minimize(lost, start).fun
@@ -219,10 +219,10 @@ def parted(tables):
     # of the sources that hold both
     rows, source = copyable(first), first.source[first.document]
     both = np.min([np.bincount(source, rows), np.bincount(source, ~rows)], axis=0)[source] > 0
-    again = parted(tables.repeats) if getattr(tables, "repeats", ()) else {}
+    repeats = parted(tables.repeats) if getattr(tables, "repeats", ()) else {}
     ladders = {}
     for part, chosen in zip(PARTS, (rows & both, ~rows & both), strict=True):
-        ladders[part] = Ladder([only(table, chosen) for table in tables], again.get(part, ()))
+        ladders[part] = Ladder([only(table, chosen) for table in tables], repeats.get(part, ()))
     return ladders
 
 

@@ -144,10 +144,10 @@ def laws(quantity="-log acc", families=None):
 
     families: names of those to take, in their order; all where None. InputError: an unknown one.
     """
-    known = losses(quantity)
+    ladders = losses(quantity)
     fitted = {}
-    for family in known if families is None else families:
-        loss, rows = known[check_choice(family, list(known), "published family")]
+    for family in ladders if families is None else families:
+        loss, rows = ladders[check_choice(family, list(ladders), "published family")]
         law = fit(loss, n_bootstrap=0)
         if law.n_models > 2:
             fitted[family] = PublishedLaw(law, rows.iloc[list(law.used)])

@@ -114,8 +114,8 @@ def alignments(ladders):
     seeds = ladders.groupby("vocabulary")["seed"].nunique()
     bases = dict.fromkeys([ladders["vocabulary"].max(), seeds.idxmax()])
     alphas = {}
-    for place, part in ladders[ladders["k"] > 0].groupby(["vocabulary", "corpus", "seed"]):
-        alphas[place] = part.set_index("k")["alpha"]
+    for key, part in ladders[ladders["k"] > 0].groupby(["vocabulary", "corpus", "seed"]):
+        alphas[key] = part.set_index("k")["alpha"]
     rows, first = [], ladders["seed"].min()
     for (V, corpus, seed), (base, text, number) in product(alphas, repeat=2):
         if base not in bases or V == base or corpus != text or seed != first:

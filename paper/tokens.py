@@ -155,8 +155,8 @@ def contest(points):
         lead, better = (errors["product"] - errors["additive"]).dropna(), np.nan
         if len(lead) > 2:
             better = np.sign(lead.mean()) * (ttest_1samp(lead, 0).pvalue < 0.05)
-        known = errors.dropna(axis=1, how="all").dropna()
-        rmse = np.sqrt((known**2).mean()).reindex(errors.columns)
+        complete = errors.dropna(axis=1, how="all").dropna()
+        rmse = np.sqrt((complete**2).mean()).reindex(errors.columns)
         rows.append({"left": left, "better_beyond_the_spread": better} | rmse.to_dict())
     return pd.DataFrame(rows)
 
@@ -174,11 +174,11 @@ def missed(points, out):
 # --- cuts along size
 
 
-def at_tokens(S, D, loss, tokens, apart=2.5):
+def at_tokens(S, D, loss, tokens, most=2.5):
     """(S, loss) of each size after so many tokens, float64 each: between its own two nearest
     budgets, linear in logs.
 
-    Left out is a size without both, or with a larger factor than `apart` between them.
+    Left out is a size without both, or with a larger factor than `most` between them.
     """
     sizes, losses = [], []
     for size in np.unique(S):
@@ -189,7 +189,7 @@ def at_tokens(S, D, loss, tokens, apart=2.5):
         # its loss, between the two nearest
         below = budgets[budgets <= tokens]
         above = budgets[budgets >= tokens]
-        if len(below) and len(above) and above[0] < apart * below[-1]:
+        if len(below) and len(above) and above[0] < most * below[-1]:
             y = np.interp(np.log(tokens), np.log(budgets), np.log(values))
             sizes.append(size)
             losses.append(np.exp(y))
@@ -216,7 +216,7 @@ def cuts(parts, laws=None):
     parts: {(loss, corpus): points of `open_lm`}. laws: {(loss, corpus): {form: JointLaw}}.
     """
     records = []
-    for place, rows in parts.items():
+    for key, rows in parts.items():
         S, D, loss = rows[["S", "D", "loss"]].to_numpy(float).T
         lines = []
         for at in np.unique(rows["budget"]):
@@ -228,10 +228,10 @@ def cuts(parts, laws=None):
         for kind, at, *line in lines:
             if len(line[0]) < 4:
                 continue
-            record = dict(zip(("loss", "corpus"), place, strict=True)) | {"tokens": kind, "at": at}
+            record = dict(zip(("loss", "corpus"), key, strict=True)) | {"tokens": kind, "at": at}
             record |= bend(line[0], line[2]) | dict.fromkeys(SHOWN, np.nan)
-            for form in SHOWN.keys() & laws[place].keys() if laws else ():
-                record[form] = bend(line[0], laws[place][form].predict(*line[:2]))["fall"]
+            for form in SHOWN.keys() & laws[key].keys() if laws else ():
+                record[form] = bend(line[0], laws[key][form].predict(*line[:2]))["fall"]
             records.append(record)
     return pd.DataFrame(records)
 

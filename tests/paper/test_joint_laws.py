@@ -67,7 +67,7 @@ def test_a_contest_tells_the_planted_form_beyond_the_spread():
 def test_losses_at_one_number_of_tokens_are_read_off_between_budgets():
     loss = planted("product")  # straight in logs: reading off between budgets is exact
     order = np.random.default_rng(0).permutation(len(S))
-    sizes, read = tokens.at_tokens(S[order], D[order], loss[order], 3e9, apart=10)
+    sizes, read = tokens.at_tokens(S[order], D[order], loss[order], 3e9, most=10)
     assert sizes.tolist() == np.unique(S).tolist()
     assert read == pytest.approx(60 * sizes**-0.06 * 3e9**-0.09, rel=1e-9)
     assert len(tokens.at_tokens(S, D, loss, 3e9)[0]) == 0  # budgets 5.6 apart: too far
