@@ -143,7 +143,7 @@ def planted_page():
 def write_planted(place):
     """Planted pages below `place`/book, and what the extensions read beside them; their names."""
     executed = place / "book" / "_executed"
-    (place / "logs" / "runs").mkdir(parents=True)
+    (place / "logs/runs").mkdir(parents=True)
     for family in ("fam", "z<b"):
         path = executed / family / "02_x.ipynb"
         path.parent.mkdir(parents=True)
@@ -154,6 +154,7 @@ def write_planted(place):
         (place / f"logs/runs/{family}-02_x.json").write_text(run)
     files = {
         "book/_executed/fam/03_y.md": "# The <next> page (fam)\n",
+        "book/_executed/z<b/03_y.md": "# The <next> page (z<b)\n",
         "book/derivations/power.md": "# The proof\n",
         "book/start.md": BY_HAND,
         "book/api.md": (ROOT / "book/api.md").read_text(),
@@ -242,7 +243,9 @@ def test_a_page_opens_with_what_it_rests_on_its_question_and_its_answer(site, pa
     )
     opening = part(page, '<div class="rbp-opening docutils container">', "</div>")
     assert "Is it < 1? After this page you can fit a line; read it." in words(opening)
-    assert 'href="03_y.html"' in opening
+    assert (
+        'href="03_y.html"' in opening and 'href="03_y.html"' in site[0]["book/_executed/z<b/02_x"]
+    )
     # the author's words, below them folded verdicts, and in these what they rest on
     before, rest = part(page, "rbp-answer-title", "Results<").split("<summary>Verdicts", 1)
     assert "All is well." in before and "It agrees." in rest and page.count("It agrees.") == 1
