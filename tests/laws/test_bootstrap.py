@@ -35,7 +35,7 @@ def test_the_interval_over_text_is_scipys_with_the_same_seed(loss):
 
 
 @pytest.mark.parametrize("kept", [0, 1 << 24])
-@pytest.mark.parametrize("value", [300_000, 400_001, 0.1])
+@pytest.mark.parametrize("value", [400_001, 0.1])
 def test_sums_are_exact_whatever_the_blocks(monkeypatch, kept, value):
     drawn = np.random.default_rng(2).integers(50, size=(30, 50))
     monkeypatch.setattr(bootstrap, "BLOCK", 50 * 7)

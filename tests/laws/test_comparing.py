@@ -22,8 +22,7 @@ def hits(rng, times, source=None):
     return Loss(sums, 400, SIZES, k=1, corpus="text", models=names, source=source)
 
 
-@pytest.mark.parametrize("x", [2e5, 1e7, None])
-@pytest.mark.parametrize(("alpha", "beta"), [(0.1, 0.1), (0.05, 0.2)])
+@pytest.mark.parametrize(("alpha", "beta", "x"), [(0.1, 0.1, 1e7), (0.05, 0.2, None)])
 def test_the_ratio_is_that_of_planted_laws(alpha, beta, x):
     a, b = nats(1 - alpha * np.log(SIZES)), nats(2 - beta * np.log(SIZES))
     told = compare(a, b, x, n_bootstrap=0)
@@ -60,22 +59,20 @@ def test_the_interval_of_other_text_draws_both_families_on_the_same_sources():
 
 
 def test_sources_of_tables_are_paired_by_their_names():
-    rng = np.random.default_rng(3)
-    a, b = hits(rng, 1), hits(rng, 3)
-
-    def told(loss, sources):
-        """The loss by way of a table, whose sources come in any order."""
-        rows = pd.DataFrame(loss.sums, index=sources, columns=loss.models)
+    names, losses = [f"s{i:02}" for i in range(40)], []
+    for times in (1, 3):
+        loss = hits(np.random.default_rng(times), times)
+        rows = pd.DataFrame(loss.sums, index=names, columns=loss.models)
         rows = rows.rename_axis("source").reset_index().melt("source", None, "model", "hits")
         sizes = dict(zip(loss.models, loss.S, strict=True))
         rows = rows.assign(S=rows["model"].map(sizes), tokens=400, k=1)
-        return table_losses(rows.sample(frac=1, random_state=0))[0]
-
-    names = [f"s{i:02}" for i in range(40)]
-    together = compare(told(a, names), told(b, names))
+        (told,) = table_losses(rows.sample(frac=1, random_state=times))  # in any order
+        losses.append((loss, told))
+    (a, told_a), (b, told_b) = losses
+    together = compare(told_a, told_b)
     assert together.paired and together.intervals["text"] == compare(a, b).intervals["text"]
-    assert not compare(told(a, names), told(b, [f"q{i}" for i in range(40)])).paired
-    assert not compare(told(a, names), a).paired
+    assert not compare(told_a, replace(told_b, labels=tuple(f"q{i}" for i in range(40)))).paired
+    assert not compare(told_a, a).paired
 
 
 def test_the_interval_of_models_holds_the_ratio_as_often_as_it_says():
@@ -110,19 +107,15 @@ def test_what_cannot_be_compared_is_one_sentence():
 
 def test_one_text_is_told_by_its_digest_and_by_how_much_of_it_there_is(capsys):
     rng = np.random.default_rng(3)
-    a, b = (
-        replace(hits(rng, 1), corpus="c", digest="1"),
-        replace(hits(rng, 3), corpus="c", digest="1"),
-    )
+    a, b = (replace(hits(rng, times), corpus="c", digest="1") for times in (1, 3))
     assert compare(a, b).paired and not capsys.readouterr().err
     # another version of it, of as many documents
     assert not compare(a, replace(b, digest="2")).paired
     assert "not of one text, though c has one name" in capsys.readouterr().err
-    # without digests, other numbers of tokens
-    other = replace(b, totals=b.totals + 1, digest=None)
-    assert not compare(replace(a, digest=None), other).paired
-    # digests of texts cut into other tokens
-    assert compare(a, replace(other, digest="1")).paired
+    # of other numbers of tokens: paired by digests alone
+    other = replace(b, totals=b.totals + 1)
+    assert compare(a, other).paired
+    assert not compare(replace(a, digest=None), replace(other, digest=None)).paired
 
 
 def test_how_far_a_ratio_lies_outside_is_told_up_and_down():
