@@ -235,17 +235,17 @@ class Loss:
     def training_variance(self):
         """(variance of y between trainings of one size, the text's part in it, df), of `repeats`;
         (NaN, NaN, 0) where it is not known."""
-        again = self.repeats and self.repeats.defined()
-        df = len(again.S) - len(np.unique(again.S)) if again else 0
+        repeats = self.repeats and self.repeats.defined()
+        df = len(repeats.S) - len(np.unique(repeats.S)) if repeats else 0
         if not df:
             return np.nan, np.nan, 0
-        same = again.S[:, None] == again.S
+        same = repeats.S[:, None] == repeats.S
         mean_of_size = same / same.sum(axis=0)
-        variance = ((again.y - again.y @ mean_of_size) ** 2).sum() / df
+        variance = ((repeats.y - repeats.y @ mean_of_size) ** 2).sum() / df
         # The jackknife over sources tells what the choice of text makes of it.
-        sums, totals = (of.sum(0) - of for of in again.by_source)
+        sums, totals = (of.sum(0) - of for of in repeats.by_source)
         with np.errstate(divide="ignore", invalid="ignore"):  # NaN where a source is the only one
-            left_out = logarithm(again.nats(sums / totals[:, None]))  # (U, R)
+            left_out = logarithm(repeats.nats(sums / totals[:, None]))  # (U, R)
         away = left_out - left_out @ mean_of_size
         text = (len(left_out) - 1) * away.var(axis=0).sum() / df
         # Where one source holds all misses, nothing is taken off.
@@ -380,16 +380,16 @@ def rbp_losses(tables, ks, definition="greater+ties", repeats=None):
     # hits of each document (D, M, K)
     hits = np.stack([table.hits(ks, definition) for table in tables], axis=1)
     # what of it the repeats can count
-    again = tables.repeats
-    counted = ks[ks <= vocabulary(again)] if again else ()
-    if unknown := [k for k in counted if not again[0].knows(k, definition)]:
-        names, family = ", ".join(map(str, unknown)), again[0].record["family"]
+    repeats = tables.repeats
+    counted = ks[ks <= vocabulary(repeats)] if repeats else ()
+    if unknown := [k for k in counted if not repeats[0].knows(k, definition)]:
+        names, family = ", ".join(map(str, unknown)), repeats[0].record["family"]
         complain(
             f"{family} is here as counts without k = {names}: no noise of trainings is known "
-            f"there; to have it, {again[0].mend}."
+            f"there; to have it, {repeats[0].mend}."
         )
         counted = np.setdiff1d(counted, unknown)
-    others = rbp_losses(again, counted, definition, ()) if len(counted) else {}
+    others = rbp_losses(repeats, counted, definition, ()) if len(counted) else {}
     shared = measured_on(tables) | {"definition": definition}
     losses = {}
     for i, k in enumerate(ks.tolist()):
@@ -413,12 +413,12 @@ def rbp_loss(tables, k=1, definition="greater+ties", repeats=None):
 def nats_loss(column, name, tables, repeats):
     """A Loss of sums of nats that rank tables keep of each document."""
     tables = paired(tables, repeats=repeats)
-    again = tables.repeats and nats_loss(column, name, tables.repeats, ())
+    repeats = tables.repeats and nats_loss(column, name, tables.repeats, ())
     return Loss(
         sums=np.stack([getattr(table, column) for table in tables], axis=1),
         hits=False,
         name=name,
-        repeats=again or None,
+        repeats=repeats or None,
         **measured_on(tables),
     )
 
@@ -468,9 +468,9 @@ def run_loss(tables, k, N, repeats=None):
     """
     tables = paired(tables, k, repeats)
     check_inside("N", N, tables[0].longest_run, "longest run of scored tokens")
-    again = tables.repeats
-    if again and (k > vocabulary(again) or N > again[0].longest_run):
-        again = ()
+    repeats = tables.repeats
+    if repeats and (k > vocabulary(repeats) or N > repeats[0].longest_run):
+        repeats = ()
     # windows that are all hits, and all windows
     hits = [table.inside(table.runs(k), N) for table in tables]
     windows = tables[0].inside(tables[0].scored, N)
@@ -478,6 +478,6 @@ def run_loss(tables, k, N, repeats=None):
         sums=np.transpose(hits),
         k=int(k),
         name=f"-log p_{{{N},{k}}}",
-        repeats=run_loss(again, k, N, ()) if again else None,
+        repeats=run_loss(repeats, k, N, ()) if repeats else None,
         **measured_on(tables) | {"totals": windows},
     )

@@ -250,10 +250,10 @@ def lack_of_fit(part, jacobian, residuals, drawn):
 
 def trained_together(part):
     """(mean log loss of the trainings of each model's size, how many they are), (M,) each."""
-    again = part.repeats
-    same = (part.S[:, None] == again.S) & np.isfinite(again.y)
+    repeats = part.repeats
+    same = (part.S[:, None] == repeats.S) & np.isfinite(repeats.y)
     count = same.sum(axis=1)
-    means = same @ np.nan_to_num(again.y) / np.maximum(count, 1)
+    means = same @ np.nan_to_num(repeats.y) / np.maximum(count, 1)
     return np.where(count > 0, means, part.y), np.maximum(count, 1)
 
 

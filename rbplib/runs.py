@@ -135,8 +135,8 @@ def log_run_markov(p, N, rho):
     P(hit | hit) = p + rho (1 - p), so p_N = p [p + rho (1 - p)]^(N-1).
     """
     p = np.asarray(p, float)
-    again = p + rho * (1 - p)
-    return np.log(p) + (np.asarray(N) - 1) * np.log(again)
+    after_hit = p + rho * (1 - p)
+    return np.log(p) + (np.asarray(N) - 1) * np.log(after_hit)
 
 
 def log_run_beta(p, N, icc):
