@@ -140,10 +140,10 @@ def same_sources(a, b):
     mine, its = (
         loss.labels or (loss.corpus, loss.units.tolist(), loss.used.tolist()) for loss in (a, b)
     )
-    told = a.digest is not None and b.digest is not None
-    texts = [loss.digest if told else loss.totals.tolist() for loss in (a, b)]
+    digests = a.digest is not None and b.digest is not None
+    texts = [loss.digest if digests else loss.totals.tolist() for loss in (a, b)]
     same = mine == its and texts[0] == texts[1]
-    if not same and (mine == its or (told and a.corpus == b.corpus)):
+    if not same and (mine == its or (digests and a.corpus == b.corpus)):
         complain(
             f"{a.family} and {b.family} are not of one text, though {a.corpus or 'it'} has one "
             "name: their sources are drawn apart. Measure both on one text."
