@@ -176,8 +176,8 @@ class Law:
     @property
     def r2(self):
         """Of y, fitted against flat; NaN without a fit, or where the points are all equal."""
-        known = np.isfinite(self.fitted + self.y)
-        y, fitted = self.y[known], self.fitted[known]
+        finite = np.isfinite(self.fitted + self.y)
+        y, fitted = self.y[finite], self.fitted[finite]
         scatter = y.var() if len(y) else 0.0
         return float(1 - np.mean((y - fitted) ** 2) / scatter) if scatter > 1e-20 else np.nan
 
@@ -296,8 +296,8 @@ class Law:
     def noise_p(self):
         """p of the lack of fit against the widest noise that is known: sources,
         and trainings where they are."""
-        known = self.p["trainings"]
-        return self.p["sources"] if np.isnan(known) else known
+        p = self.p["trainings"]
+        return self.p["sources"] if np.isnan(p) else p
 
     @cached_property
     def explained_by(self):

@@ -197,8 +197,8 @@ class Loss:
             "sums": self.sums[:, models],
             "models": tuple(self.models[i] for i in models if self.models),
         }
-        known = [name for name in ("S", "D", "se") if getattr(self, name) is not None]
-        return replace(self, **parts, **{name: getattr(self, name)[models] for name in known})
+        given = [name for name in ("S", "D", "se") if getattr(self, name) is not None]
+        return replace(self, **parts, **{name: getattr(self, name)[models] for name in given})
 
     def split(self, largest=1):
         """(the Loss of the smaller models, that of so many largest ones)."""
@@ -243,7 +243,7 @@ class Loss:
         mean_of_size = same / same.sum(axis=0)
         variance = ((repeats.y - repeats.y @ mean_of_size) ** 2).sum() / df
         # The jackknife over sources tells what the choice of text makes of it.
-        sums, totals = (of.sum(0) - of for of in repeats.by_source)
+        sums, totals = (part.sum(0) - part for part in repeats.by_source)
         with np.errstate(divide="ignore", invalid="ignore"):  # NaN where a source is the only one
             left_out = logarithm(repeats.nats(sums / totals[:, None]))  # (U, R)
         away = left_out - left_out @ mean_of_size
@@ -311,8 +311,8 @@ def measured_on(tables):
 
 def precision_of(tables):
     """In words, the precision of the weights that tables are of; empty where none is known."""
-    known = dict.fromkeys(table.record.get("weights_dtype") for table in tables)
-    return " and ".join(filter(None, known))
+    precisions = dict.fromkeys(table.record.get("weights_dtype") for table in tables)
+    return " and ".join(filter(None, precisions))
 
 
 def check_inside(name, value, most, what):

@@ -62,10 +62,10 @@ def scatter(jacobian, weights, residuals, numbers):
     of, and where some sizes have more models than others it has fewer degrees of freedom
     (Satterthwaite).
     """
-    known = np.isfinite(residuals)
+    finite = np.isfinite(residuals)
     nothing = np.full((jacobian.shape[1],) * 2, np.nan), 0
-    jacobian, weights, residuals = jacobian[known], weights[known], residuals[known]
-    sizes = np.unique(numbers[known], return_inverse=True)[1]
+    jacobian, weights, residuals = jacobian[finite], weights[finite], residuals[finite]
+    sizes = np.unique(numbers[finite], return_inverse=True)[1]
     spare = sizes.max(initial=-1) + 1 - jacobian.shape[1]
     if spare < 1:  # as without a law, of which no residual is known
         return nothing
@@ -200,18 +200,18 @@ def lack_of_fit(part, jacobian, residuals, drawn):
     """
     from scipy.special import fdtrc
 
-    known = np.isfinite(residuals)
-    spare = int(known.sum()) - jacobian.shape[1]
+    finite = np.isfinite(residuals)
+    spare = int(finite.sum()) - jacobian.shape[1]
     variance, shared, df = part.training_variance
     nothing = np.nan, np.nan, np.nan
     if spare < 1 or (drawn is None and not (part.one_piece and df)):
         return nothing
-    jacobian = jacobian[known]
-    residuals = residuals[known]
+    jacobian = jacobian[finite]
+    residuals = residuals[finite]
     covariance, noise, p = np.zeros((len(residuals),) * 2), np.nan, np.nan
     n = max(part.n_sources, 2)
     if drawn is not None:
-        whole = drawn[np.isfinite(drawn).all(axis=1)][:, known]
+        whole = drawn[np.isfinite(drawn).all(axis=1)][:, finite]
         if len(whole) < 0.5 * len(drawn):
             return nothing
         # The covariance that the choice of sources gives the models, and what of it is off the law.
@@ -232,11 +232,11 @@ def lack_of_fit(part, jacobian, residuals, drawn):
     if among_repeats(part):
         # Means of all trainings of a size, which say nothing of the scatter between those.
         means, count = trained_together(part)
-        residuals = residuals + (means - part.y)[known]
-        each = variance / count[known]
+        residuals = residuals + (means - part.y)[finite]
+        each = variance / count[finite]
     if several(part):
         # One mean a size, however many models it is of.
-        one = means_of_sizes(np.unique(part.S[known], return_inverse=True)[1])
+        one = means_of_sizes(np.unique(part.S[finite], return_inverse=True)[1])
         residuals, jacobian, each = one @ residuals, one @ jacobian, one @ each
         covariance = one @ covariance @ one.T
         spare = len(residuals) - jacobian.shape[1]
