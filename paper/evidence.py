@@ -1,5 +1,6 @@
 """The cases that claims are judged by, as rows: of laws, runs, exponents, contests, forecasts."""
 
+from contextlib import suppress
 from operator import attrgetter
 
 import numpy as np
@@ -42,11 +43,11 @@ ANY_NOISE = dict(zip(EXPLAINED, (True, True, True, False), strict=False))
 
 def trained_kind(family, corpus):
     """Was a family trained on text of this corpus's kind? None where that is not known."""
-    try:
-        kind = load_corpus(corpus).kind if embedded(family) else None
-    except InputError:  # known by the path of a file alone
-        return None
-    return kind in TRAINED if kind else None
+    with suppress(InputError):  # known by the path of a file alone
+        kind = load_corpus(corpus).kind
+        if kind and load_family(family).embedded:
+            return kind in TRAINED
+    return None
 
 
 def law_rows(laws, noise=False):
@@ -85,14 +86,6 @@ def enough(share, not_rejected):
     """
     sides = share.ge(1).astype("Float64").where(share.notna())
     return sides.mask(~not_rejected.fillna(True), -1.0)
-
-
-def embedded(family):
-    """Is that family one that this repository trained and holds?"""
-    try:
-        return load_family(family).embedded
-    except InputError:  # known by the path of a file alone
-        return False
 
 
 def rise_row(first, second, n_bootstrap=10_000, seed=42):

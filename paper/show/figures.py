@@ -5,7 +5,7 @@ from matplotlib import pyplot as plt
 from matplotlib.ticker import FixedLocator
 
 from paper.show.plain import plain
-from paper.show.style import ACCENT, GREY, WIDTH, darker, drawn
+from paper.show.style import ACCENT, GREY, WIDTH, darker, drawn, kinds
 
 ENOUGH = 0.02000001  # near a nominal rate; 0.05 less 0.03 is above 0.02
 VARIED = "sources", "sources and trainings", "models", "documents"
@@ -34,16 +34,6 @@ def row_axis(ax, names):
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="y", visible=False)
     return rows
-
-
-def mark(i):
-    """The look of the i-th kind of points that share rows."""
-    return {
-        "marker": "os^D"[i % 4],
-        "markersize": 4.5,
-        "color": f"C{i}",
-        "linestyle": "none",
-    }
 
 
 def label_ends(ax):
@@ -106,12 +96,13 @@ def draw_coverage(ax, frame, nominal=0.95):
     ax.axvspan(nominal - ENOUGH, nominal + ENOUGH, color=GREY, alpha=0.2, linewidth=0)
     ax.axvline(nominal, color="black", linewidth=0.8)
     # marks beside each other
-    for i, noise in enumerate(VARIED):
+    for i, (noise, look) in enumerate(kinds(VARIED).items()):
         part = frame[frame["noise"] == noise].set_index("design").reindex(designs)
         share, error = part["share"], 2 * part["simulation error"]
         if share.notna().any():
             near.append((noise, *(abs(share.dropna() - nominal) <= ENOUGH)))
-            ax.errorbar(share, rows + 0.15 * (1.5 - i), xerr=error, label=noise, **mark(i))
+            look |= {"linestyle": "none", "markersize": 4.5, "xerr": error, "label": noise}
+            ax.errorbar(share, rows + 0.15 * (1.5 - i), **look)
     return near
 
 
