@@ -87,6 +87,7 @@ RULES = {
     "hits": "hits are a whole number from 0 up to their tokens",
     "accuracy": "an accuracy is a share from 0 to 1",
     "model": "a model has a name",
+    "family": "a family has a name",
 }
 WHOLE = 2**53  # above it a float is no count
 ALSO = {"float": "float32", "half": "float16", "none": None}  # names that engines have
@@ -202,11 +203,8 @@ def number_frame(rows, quantity, total, error, units, name):
 
     used = [column for column in (*BLANK, "model", "S", quantity, total, error) if column in rows]
     frame = pd.DataFrame(BLANK | dict(rows[used]), index=rows.index)
-    blank = frame[["family", "model"]].isna() | (frame[["family", "model"]] == "")
-    if blank["family"].any():
-        model = frame["model"][blank["family"]].iloc[0]
-        raise InputError(f"in {name} {model!r} is of no family: name one in each row.")
-    faults = {"model": blank["model"].to_numpy()}
+    words = frame[["family", "model"]]
+    faults = {name: (words[name].isna() | (words[name] == "")).to_numpy() for name in words}
     frame = frame.astype({"model": str, "source": str})
     if "seed" in rows:
         frame["model"] += " seed " + rows["seed"].astype(str)
@@ -270,7 +268,7 @@ def without_faults(rows, frame, faults, drop_bad, name):
     for i in bad if drop_bad else bad[:MOST_TOLD]:
         wrong = names[broken[i]]
         cells = [f"{column} {str(rows[column].iloc[i])[:40]!r}" for column in wrong]
-        model = f" ({frame['model'].iloc[i][:40]!r})" if "model" not in wrong else ""
+        model = "" if "model" in wrong else f" ({frame['model'].iloc[i][:40]!r})"
         texts.append(f"row {i + 1}{model} has {' and '.join(cells)}")
         left_out.setdefault(str(frame["family"].iloc[i]), []).append(texts[-1])
     shown = some(texts, len(bad))
@@ -594,8 +592,10 @@ def keep_family(name, entry, tables, repeats=(), engine=None):
                 new = records.get(path)
                 if new and not same_ranks(record, new):
                     refuse_ranks(path)
+                # of this import, or of this engine
                 is_kept = new and came_from(record) == came_from(new)
-                if not (is_kept or is_of(record, engine)):
+                by_engine = (record.get("made_by") or {}).get("engine", "") == engine
+                if not (is_kept or by_engine):
                     refuse_name(part, f"tables that lie in {path.parents[1]}")
                 records.setdefault(path, record)
         # the files of the families, read back
@@ -647,14 +647,9 @@ def came_from(record):
     return record.get("made_by"), (record.get("imported") or {}).get("was")
 
 
-def is_of(record, engine):
-    return engine is not None and (record.get("made_by") or {}).get("engine") == engine
-
-
 def same_ranks(*records):
     """Whether tables hold the same ranks, by one rule."""
-    ranks = {(record["columns_sha256"], record.get("definition")) for record in records}
-    return len(ranks) == 1
+    return len({(record["columns_sha256"], record.get("definition")) for record in records}) == 1
 
 
 def refuse_name(name, whose):

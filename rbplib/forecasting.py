@@ -53,22 +53,21 @@ class Forecast:
     def horizon(self):
         """Decades beyond the largest size, or amount of tokens, that was fitted; 0 or less up to
         it: float64 (H,)."""
-        part = next(iter(self.laws.values()))
-        sizes = np.log10(self.S / part.S.max())
-        if self.D is None:
-            return sizes
-        tokens = np.log10(self.D / part.D.max())
-        return np.maximum(sizes, tokens)
+        return self.decades(np.max, 1)
 
     @property
     def below(self):
         """Decades below the smallest size, or amount of tokens, that was fitted; 0 from it up:
         float64 (H,)."""
-        part = next(iter(self.laws.values()))
-        below = np.log10(part.S.min() / self.S)
+        return np.maximum(self.decades(np.min, -1), 0.0)
+
+    def decades(self, end, sign):
+        """How far an end of what was fitted is left behind, float64 (H,)."""
+        fitted = next(iter(self.laws.values()))
+        steps = [np.log10(self.S / end(fitted.S))]
         if self.D is not None:
-            below = np.maximum(below, np.log10(part.D.min() / self.D))
-        return np.maximum(below, 0.0)
+            steps.append(np.log10(self.D / end(fitted.D)))
+        return np.max(np.multiply(sign, steps), axis=0)
 
 
 def sizes_given(S):

@@ -114,7 +114,7 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
         (GOOD.replace("hits,tokens", "loss,source") + "c,4M,3,8\n", "'tokens'"),
         (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,loss"), "hits and loss"),
         (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,k") + "a,1M,2,9,2\n", "every k"),
-        (GOOD.replace("\n", ",\n").replace("tokens,", "tokens,family"), "'a' is of no family"),
+        (GOOD.replace("\n", ",\n").replace("tokens,", "tokens,family"), "family ''"),
         (GOOD.replace("9\n", "9,7\n"), "Expected 4 fields in line 2, saw 5"),
         ("\x00\xff", "t.csv"),
     ],
@@ -131,7 +131,7 @@ def test_a_bad_table_is_one_sentence(tmp_path, capsys, text, word):
 def test_what_a_table_alone_cannot_hold_is_one_sentence_of_a_frame():
     rows = rows_of(*planted())
     for bad, word in (
-        (rows.assign(family=np.nan), "is of no family"),
+        (rows.assign(family=np.nan), "family 'nan'"),
         (pd.concat([rows, rows[["hits"]]], axis=1), "a column of the table is there twice"),
     ):
         with pytest.raises(rbp.InputError, match=word):
