@@ -135,6 +135,11 @@ def set_caption(outputs, figure, caption):
 # ---- figures
 
 
+def labelled(corpora):
+    """{corpus: its look and its title as the label}."""
+    return {name: look | {"label": title(name)} for name, look in looks(corpora).items()}
+
+
 def family_looks(families):
     """{family: colour and marker} of its points, the same on every page."""
     return {family: style.family_style(family) for family in families}

@@ -210,3 +210,11 @@ def reference_points(family, corpus):
         return counts[:0]
     check_choice(table, ["gpt2_wikipedia_counts"], "published table")
     return counts
+
+
+def draw_points(ax, family, corpora):
+    """`reference_points` of these texts as open marks."""
+    for corpus in corpora:
+        points = reference_points(family, corpus)
+        if len(points):
+            ax.plot(points.S, points.loss, "o", mfc="white", label="authors' counts")

@@ -94,19 +94,20 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path, site):
     assert {path.name for path in empty.iterdir()} <= {"results"}
 
 
+BOOK = re.compile(r"from paper|\b(book|published)\.")  # lines that a copied cell goes without
+
+
 def code_of_cells(name, **parameters):
     """The cells of Python of a notebook up to its first figure of the book, as one text with these
-    parameters, in which what they take from `paper` is nothing."""
-    parts = ["import sys, unittest.mock"]
-    parts += [
-        f"sys.modules[{name!r}] = unittest.mock.MagicMock()" for name in ("paper", "paper.show")
-    ]
+    parameters, without the lines that name what is of the book alone."""
+    parts, shown = [], False
     for cell in python_of(ROOT / f"notebooks/{name}.ipynb"):
-        parts.append(cell.source)
+        if not shown:
+            lines = cell.source.splitlines()
+            parts += [line for line in lines if not BOOK.search(line)]
+            shown = "book.show(" in cell.source
         if "parameters" in cell.metadata.get("tags", []):
             parts += [f"{key} = {value!r}" for key, value in parameters.items()]
-        if "book.show(" in cell.source:
-            break
     return "\n".join([*parts, "print([law.alpha for law in laws.values()], rbp.__file__)"])
 
 
