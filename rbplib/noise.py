@@ -63,18 +63,14 @@ def scatter(jacobian, weights, residuals, numbers):
     (Satterthwaite).
     """
     finite = np.isfinite(residuals)
-    nothing = np.full((jacobian.shape[1],) * 2, np.nan), 0
     jacobian, weights, residuals = jacobian[finite], weights[finite], residuals[finite]
     sizes = np.unique(numbers[finite], return_inverse=True)[1]
     spare = sizes.max(initial=-1) + 1 - jacobian.shape[1]
-    if spare < 1:  # as without a law, of which no residual is known
-        return nothing
     inverse = inverse_or_nan(jacobian.T @ (weights[:, None] * jacobian))
-    if np.isnan(inverse).any():
-        return nothing
-    squares = weights * residuals**2
+    if spare < 1 or np.isnan(inverse).any():  # as without a law, which has no residual
+        return np.full_like(inverse, np.nan), 0
     if len(residuals) == sizes.max() + 1:
-        return inverse * squares.sum() / spare, spare
+        return inverse * (weights * residuals**2).sum() / spare, spare
     # how the parameters move with the mean of each size, and what is left of it
     mean = means_of_sizes(sizes)
     moved = inverse @ ((mean > 0) @ (weights[:, None] * jacobian)).T
@@ -112,12 +108,10 @@ def training_interval(part, jacobian, drawn):
     trainings = variance * spread
     if drawn is None:
         return training_quantile(df) * np.sqrt(trainings)
-    text = np.nanvar(drawn, axis=0, ddof=1)
-    text = np.maximum(text - shared * spread, 0)
+    text = np.maximum(np.nanvar(drawn, axis=0, ddof=1) - shared * spread, 0)
     if not (text + trainings > 0).all():
         return nothing
-    text_df = part.n_sources - 1
-    seeds = own_seeds(part, df)
+    text_df, seeds = part.n_sources - 1, own_seeds(part, df)
     pairs = zip(text, trainings, strict=True)
     return np.array([half_width(a, text_df, b, df, seeds) for a, b in pairs])
 
@@ -127,8 +121,7 @@ def half_width(text, text_df, trainings, df, seeds):
     from scipy.optimize import brentq
 
     def excess(f):
-        p = exceeding(f, 1, text, text_df, trainings, df, seeds)
-        return p - (1 - LEVEL)
+        return exceeding(f, 1, text, text_df, trainings, df, seeds) - (1 - LEVEL)
 
     f = brentq(excess, 1e-3, 1e4)
     return float(np.sqrt(f * (text + trainings)))
@@ -172,12 +165,10 @@ def exceeding(f, count, text, text_df, trainings, df, seeds=1):
     middle = (rest + mine - taken) / 2
     root = np.sqrt(middle**2 + rest * taken)
     # Its negative roots as one, with as much mass and as many squares.
-    minus = root - middle
-    of_text = f * count * text
+    minus, of_text = root - middle, f * count * text
     mass = count * minus + (df - count) * taken + of_text
     square = count * minus**2 + (df - count) * taken**2 + of_text**2 / text_df
-    plus = count * (middle + root)
-    return fdtrc(count, mass**2 / square, mass / plus)
+    return fdtrc(count, mass**2 / square, mass / (count * (middle + root)))
 
 
 def training_quantile(df):
@@ -206,8 +197,7 @@ def lack_of_fit(part, jacobian, residuals, drawn):
     nothing = np.nan, np.nan, np.nan
     if spare < 1 or (drawn is None and not (part.one_piece and df)):
         return nothing
-    jacobian = jacobian[finite]
-    residuals = residuals[finite]
+    jacobian, residuals = jacobian[finite], residuals[finite]
     covariance, noise, p = np.zeros((len(residuals),) * 2), np.nan, np.nan
     n = max(part.n_sources, 2)
     if drawn is not None:
@@ -218,11 +208,10 @@ def lack_of_fit(part, jacobian, residuals, drawn):
         covariance = np.cov(whole, rowvar=False)
         aside = np.eye(len(residuals)) - jacobian @ pinv(jacobian)
         noise = max(float(np.trace(aside @ covariance)) / spare, 0.0)
-    # Hotelling's test against it.
-    if n > spare and drawn is not None:
-        squares = generalised_squares(jacobian, residuals, covariance)
-        f = squares * (n - spare) / (spare * (n - 1))
-        p = float(fdtrc(spare, n - spare, f))
+        # Hotelling's test against it.
+        if n > spare:
+            squares = generalised_squares(jacobian, residuals, covariance)
+            p = float(fdtrc(spare, n - spare, squares * (n - spare) / (spare * (n - 1))))
     if not df:
         return noise, p, np.nan
     # With trainings, whose scatter was measured on this text and holds a part of its noise.
@@ -242,10 +231,8 @@ def lack_of_fit(part, jacobian, residuals, drawn):
         spare = len(residuals) - jacobian.shape[1]
         if spare < 1:
             return noise, p, np.nan
-    both = covariance * share + np.diag(each)
-    f = generalised_squares(jacobian, residuals, both) / spare
-    trained = exceeding(f, spare, text, n - 1, each.mean(), df)
-    return noise, p, float(trained)
+    f = generalised_squares(jacobian, residuals, covariance * share + np.diag(each)) / spare
+    return noise, p, float(exceeding(f, spare, text, n - 1, each.mean(), df))
 
 
 def trained_together(part):
@@ -259,11 +246,10 @@ def trained_together(part):
 
 def generalised_squares(jacobian, residuals, covariance):
     """Squared residuals against a covariance, less what moving the law takes up, or NaN."""
-    eigenvalues = np.linalg.eigvalsh(covariance)
-    if eigenvalues[0] <= SINGULAR * eigenvalues[-1]:
+    smallest, *_, largest = np.linalg.eigvalsh(covariance)
+    if smallest <= SINGULAR * largest:
         return np.nan
     inverse = np.linalg.inv(covariance)
     gram = jacobian.T @ inverse @ jacobian
-    shift = np.linalg.lstsq(gram, jacobian.T @ inverse @ residuals, rcond=None)[0]
-    rest = residuals - jacobian @ shift
+    rest = residuals - jacobian @ np.linalg.lstsq(gram, jacobian.T @ inverse @ residuals)[0]
     return float(rest @ inverse @ rest)
