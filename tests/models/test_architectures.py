@@ -10,8 +10,9 @@ from commands import told
 from smallmodels import hub_model, tokenizer
 from transformers import AutoModelForCausalLM
 
-from rbplib import sequence_ranks
+from rbplib import Ranks, sequence_ranks
 from rbplib.models import load_model
+from tests.ranks.sorts import assert_brute
 
 TABLES = (V, CONTEXT, CONTEXT + 2)  # first sides of tables of tokens and positions, and of a head
 
@@ -27,26 +28,19 @@ def counted(model):
 def test_size_ranks_and_logprobs_are_the_naive_ones(kind, tmp_path):
     made(kind).save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "one.yml").write_text(f"models: [{tmp_path}]\n")
+    (sizes,) = told(f"families {tmp_path}/one.yml")
+    own = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
+    assert (sizes["nonembedding_params"], sizes["vocab_size"]) == (counted(own), V)
+    assert sizes["total_params"] == own.num_parameters()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*head is unknown", category=RuntimeWarning)
         loaded = load_model(hub_model(tmp_path), device="cpu")
         ids = torch.randint(3, V, (3, 50), generator=torch.Generator().manual_seed(1))
         found = sequence_ranks(loaded.model, ids)
-    own = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     assert loaded.record["nonembedding_params"] == counted(own)
-    (tmp_path / "one.yml").write_text(f"models: [{tmp_path}]\n")
-    (sizes,) = told(f"families {tmp_path}/one.yml")
-    assert (sizes["nonembedding_params"], sizes["vocab_size"]) == (counted(own), V)
-    assert sizes["total_params"] == own.num_parameters()
     with torch.inference_mode():
-        logits = own(ids, use_cache=False).logits[:, :-1].float()  # (3, 49, V), whole
-    true = logits.gather(-1, ids[:, 1:, None])
-    assert torch.equal(found.greater, (logits > true).sum(-1)) and torch.equal(
-        found.ties, (logits == true).sum(-1)
-    )
-    naive = logits.double().log_softmax(-1).gather(-1, ids[:, 1:, None])[..., 0]
-    assert (found.logprob - naive).abs().max() < 2e-5
-    ranks = found.greater + found.ties
-    assert ranks.unique().numel() > 30 and ranks.float().std() > 10, (
-        "degenerate ranks would show nothing"
-    )
+        logits = own(ids, use_cache=False).logits[:, :-1]  # (3, 49, V), whole
+    flat = Ranks(*map(torch.flatten, found))
+    assert_brute(flat, logits.float().flatten(0, 1), ids[:, 1:].flatten(), 2e-5)
+    assert found.rank.unique().numel() > 30, "degenerate ranks would show nothing"
