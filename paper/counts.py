@@ -15,9 +15,8 @@ from paper.probes import copyable
 from rbplib.counts import Counts, counts_path, write_counts
 from rbplib.doors import model_entry, public
 from rbplib.families import InputError, default_corpora, list_families, load_family, write_text
-from rbplib.losses import vocabulary
 from rbplib.measuring import measured
-from rbplib.table import distinct, family_tables
+from rbplib.table import Ladder, distinct, family_tables
 
 KS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10_000)
 RUN_KS = (1, 10, 100)  # k of runs of hits, and of hits among tokens that could be copied
@@ -82,7 +81,7 @@ def write_family(family, corpora=None, grid=None, entry=None):
     family = load_family(family)
     ladders = measured(family, corpora, counts=False, progress=False)
     tables = [table for ladder in ladders.values() for table in ladder]
-    ks = (grid or exported_ks)(vocabulary(tables))
+    ks = (grid or exported_ks)(Ladder(tables).vocab_size)
     path = counts_path(family)
     write_counts(path, [counts_of(table, ks) for table in tables])
     if entry is not None:
@@ -120,7 +119,7 @@ def write_class(family, path):
     arrays, records = {}, []
     for corpus in default_corpora(family):
         tables, _ = family_tables(family, corpus, counts=False)
-        ks = exported_ks(vocabulary(tables))
+        ks = exported_ks(tables.vocab_size)
         for table in tables:
             if withheld := table.record.get("withheld"):
                 raise InputError(f"{family.name} is not exported: {withheld}.")

@@ -330,7 +330,7 @@ def paired(tables, ks=1, repeats=None):
     """
     if repeats is None:
         repeats = getattr(tables, "repeats", ())
-    ladder = Ladder([tables] if hasattr(tables, "record") else tables, repeats)
+    ladder = Ladder([tables] if hasattr(tables, "record") else tables, Ladder(repeats))
     if not ladder:
         raise InputError("no rank table was given: run `rbp measure` for the family first.")
     # of other (document, position, token) rows pairing would be false
@@ -348,11 +348,6 @@ def paired(tables, ks=1, repeats=None):
         corpus = first.record.get("corpus")
         raise InputError(f"no token of {corpus} was scored: its documents are empty or too short.")
     return ladder
-
-
-def vocabulary(tables):
-    """Smallest vocabulary of the tables' models: the largest k that can be counted."""
-    return Ladder(tables).vocab_size
 
 
 def rbp_losses(tables, ks, definition="greater+ties", repeats=None):
@@ -381,7 +376,7 @@ def rbp_losses(tables, ks, definition="greater+ties", repeats=None):
     hits = np.stack([table.hits(ks, definition) for table in tables], axis=1)
     # what of it the repeats can count
     repeats = tables.repeats
-    counted = ks[ks <= vocabulary(repeats)] if repeats else ()
+    counted = ks[ks <= repeats.vocab_size] if repeats else ()
     if unknown := [k for k in counted if not repeats[0].knows(k, definition)]:
         names, family = ", ".join(map(str, unknown)), repeats[0].record["family"]
         complain(
@@ -469,7 +464,7 @@ def run_loss(tables, k, N, repeats=None):
     tables = paired(tables, k, repeats)
     check_inside("N", N, tables[0].longest_run, "longest run of scored tokens")
     repeats = tables.repeats
-    if repeats and (k > vocabulary(repeats) or N > repeats[0].longest_run):
+    if repeats and (k > repeats.vocab_size or N > repeats[0].longest_run):
         repeats = ()
     # windows that are all hits, and all windows
     hits = [table.inside(table.runs(k), N) for table in tables]

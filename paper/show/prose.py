@@ -16,8 +16,7 @@ from paper.show import numbers
 from paper.show.numbers import interval, number, p_value
 from paper.show.plain import FORMULA, corpus_title, plain, shown
 from rbplib.families import InputError, default_corpora, held, load_corpus, load_family
-from rbplib.losses import vocabulary
-from rbplib.table import by_size, read_table, records_of
+from rbplib.table import Ladder, by_size, read_table, records_of
 
 MOST = 6  # columns that fit the text of a page beside its side bars
 WORD = 24  # characters up to which a cell without a space stays on one line
@@ -153,7 +152,7 @@ def within(ks, tables):
 
     Raises InputError: none is left.
     """
-    V = min(map(vocabulary, tables.values()))
+    V = min(Ladder(ranks).vocab_size for ranks in tables.values())
     ks = [int(k) for k in dict.fromkeys(ks)]
     used = [k for k in ks if k <= V]
     if not used:
