@@ -18,10 +18,8 @@ import numpy as np
 from paper.gpt2 import VOCABULARY
 from paper.published import gpt2_counts
 from paper.show.claims import NAME
-from paper.show.claims import RANKS as RANKS
 from rbplib.doors import keep_family, told_ranks
-from rbplib.families import InputError, held, load_family, yaml_file
-from rbplib.table import family_tables
+from rbplib.families import InputError, held, load_family
 
 URL = "https://github.com/ybq22/relative-based-scaling-law"
 COMMIT = "6cdfd151c9f291963dfa4adfd064fb4d91347352"
@@ -164,14 +162,6 @@ def take(url=URL, commit=COMMIT, blobs=None, counts=None):
         rows = {"document": document, "position": position, "token": np.zeros_like(document)}
         tables.append((told_ranks(rows, rank, -nats, record), record))
     return keep_family(NAME, {"title": "GPT-2, the authors' ranks"}, tables)
-
-
-def ranked(raw):
-    """Rank tables of a family on Wikipedia by size; none where `raw` is empty, or is the authors'
-    and was not fetched. InputError: another name that is not here, or what is damaged."""
-    if not raw or (raw == NAME and not yaml_file("family", raw)):
-        return []
-    return family_tables(raw, "wikipedia")[0]
 
 
 def main(arguments=None):
