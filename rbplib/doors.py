@@ -343,7 +343,7 @@ def family_losses(part, quantity, total, error, seeded, name):
             name=f"-log {quantity}" if quantity in SHARES else "loss",
             family=str(family),
             corpus=name,
-            models=tuple(models),
+            models=tuple(np.asarray(models, object)),
             labels=tuple(sources[rows]),
             se=errors[rows][0] if known else None,
         )
