@@ -580,7 +580,9 @@ def gguf_type(path):
 def read_json(path):
     """The mapping in a JSON file, such as config.json."""
     with telling(f"{path} cannot be read, copy or fetch it again"):
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        # {"__float__": "Infinity"} is how transformers writes that
+        decoded = lambda entry: float(entry["__float__"]) if "__float__" in entry else entry  # noqa: E731
+        return dict(json.loads(path.read_text(encoding="utf-8"), object_hook=decoded))
 
 
 # --- How large it is, and how far it reads
@@ -629,7 +631,7 @@ def model_sizes(config):
 
     with telling("the configuration describes no causal language model"):
         if isinstance(config, dict):
-            config = AutoConfig.for_model(**config)
+            config = AutoConfig.for_model(config["model_type"]).from_dict(config)
         with torch.device("meta"):
             return count_sizes(AutoModelForCausalLM.from_config(config))
 
