@@ -2,7 +2,6 @@
 git and imported."""
 
 import json
-import math
 import subprocess
 from functools import partial
 
@@ -45,16 +44,11 @@ def counted():
     """The counts of planted ranks, one window after another."""
     records = []
     for model, tokens in ROWS.items():
-        documents = []
-        for rank, position, _ in tokens:
-            if position == 1:
-                documents.append([])
-            documents[-1].append(rank)
-        nats = math.fsum(row[2] for row in tokens) / len(tokens)
-        for k in KS:
-            for N in NS:
-                runs = [max(of[i : i + N]) for of in documents for i in range(len(of) - N + 1)]
-                records.append((model, k, N, sum(rank <= k for rank in runs), len(runs), nats))
+        rank, position, nats = np.array(tokens).T
+        articles = np.split(rank, np.flatnonzero(position == 1)[1:])
+        for N in NS:
+            runs = np.array([max(a[i : i + N]) for a in articles for i in range(len(a) - N + 1)])
+            records += [(model, k, N, (runs <= k).sum(), len(runs), nats.mean()) for k in KS]
     return pd.DataFrame(records, columns=["model", "k", "N", "hits", "windows", "cross_entropy"])
 
 
@@ -151,12 +145,10 @@ def harder(tokens):
 BROKEN = {  # ranks.json from its rows, and a word of the refusal
     "truncated": (lambda of: json.dumps(of)[:-9], "of gpt2-large is truncated"),
     "fraction": (lambda of: json.dumps([[1.5, *of[0][1:]], *of[1:]]), "no list of rank"),
-    "texts": (lambda of: json.dumps([["1", *of[0][1:]], *of[1:]]), "no list of rank"),
     "nested": (lambda of: "[" * 100_000, "no list of rank"),
     "shifted": (lambda of: json.dumps(of[1:]), "documents of gpt2-large do not begin"),
     "harder": (harder, "windows of 1 at k = 1, not"),
     "nats": (lambda of: json.dumps([[*row[:2], row[2] + 1e-4] for row in of]), "cross-entropy of"),
-    "nan": (lambda of: json.dumps([[np.nan, 1, 9.0], *of[1:]]), "no list of rank"),
     "zero": (lambda of: json.dumps([[0, *of[0][1:]], *of[1:]]), "cannot be taken"),
 }
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import statsmodels.api as sm
 
-from paper import tokens
+from paper import recipes, tokens
 from rbplib import InputError, joint_forecast
 from tests.planted import planted_grid
 
@@ -116,3 +116,20 @@ def test_what_is_left_out_is_counted_by_hand():
     assert last["forecast"].to_numpy() == pytest.approx(again.loss)
     assert last["error"].to_numpy() == pytest.approx(again.loss / loss.values[new] - 1)
     assert (frame["error"].abs() < 1e-4).all()  # the planted law is forecast
+
+
+def test_what_a_vocabulary_does_to_exponents_is_what_was_planted():
+    """Exponents that fall as V^-0.25 at k = 1, and else depend on the share of the vocabulary."""
+    rows, rng = [], np.random.default_rng(0)
+    for V, seed in ((1024, 1), (2048, 1), (2048, 2), (2048, 3), (4096, 1)):
+        for k in (0, 1, 64, 128, 256):
+            alpha = V**-0.25 if k < 2 else (k / V) ** 0.5
+            alpha *= np.exp(0.01 * rng.standard_normal()) if k < 2 else 1
+            rows.append((V, "docs", k, seed, alpha))
+    ladders = pd.DataFrame(rows, columns=["vocabulary", "corpus", "k", "seed", "alpha"])
+    for row in recipes.powers(ladders):
+        assert row["slope"] == pytest.approx(-0.25, abs=0.02)
+        assert row["around"][0] < -0.25 < row["around"][1]
+    aligned = recipes.alignments(ladders)
+    assert {*aligned["base"]} == {2048, 4096} and len(aligned) == 3 * 2 + 2
+    assert aligned["at_share"].max() < 1e-9 and aligned["at_k"].min() > 0.3
