@@ -120,18 +120,6 @@ def test_tidying_drops_times_and_stderr_and_hides_parameters():
     assert not notebook.metadata
 
 
-def test_links_lead_to_pages_and_headings_that_are_there():
-    paths = {path.stem: path for path in [*(ROOT / "book").rglob("*.md"), *NOTEBOOKS]}
-    for path in paths.values():
-        for name, anchor in re.findall(
-            r"{run-page}`(?:[^`<]*<)?([\w/]+)(?:#([\w-]+))?>?`", path.read_text("utf-8")
-        ):
-            page = paths[name].with_suffix(".md")
-            heads = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
-            slugs = [re.sub(r"[^a-z0-9]+", "-", head.lower()).strip("-") for head in heads]
-            assert anchor in ["", *slugs], f"{path.name}: {name}#{anchor}"
-
-
 def test_nothing_of_the_paper_is_lost():
     """The table of the findings names each section, figure and equation of the paper, with a page
     that speaks of it."""
@@ -155,15 +143,6 @@ def test_nothing_of_the_paper_is_lost():
     assert equations == {*range(1, 28)}
 
 
-def contents():
-    """{part: the files and globs of its chapters} of the book's contents."""
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    return toc, {
-        part["caption"]: [c.get("file") or c["glob"] for c in part["chapters"]]
-        for part in toc["parts"]
-    }
-
-
 def test_the_contents_hold_each_topic_once_and_no_other_family():
     from sphinx.util.matching import patfilter
 
@@ -172,23 +151,11 @@ def test_the_contents_hold_each_topic_once_and_no_other_family():
     story |= {f"all/{name}" for name in once}
     others = {f"other/{name}" for name in pages.notebooks().keys() - once} | {"all/families"}
     paths = [f"book/_executed/{name}" for name in story | others]
-    patterns = [pattern for part in contents()[1].values() for pattern in part]
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    chapters = [chapter for part in toc["parts"] for chapter in part["chapters"]]
+    patterns = [chapter["glob"] for chapter in chapters if "glob" in chapter]
     shown = [path for pattern in patterns for path in patfilter(sorted(paths), pattern)]
     assert sorted(shown) == sorted(f"book/_executed/{name}" for name in story)
     # a page's number is its place in the menu
     numbers = [int(stem[:2]) for stem in (Path(p).stem for p in shown) if stem[0].isdigit()]
     assert numbers == [*range(1, 19)]
-
-
-def test_every_hand_written_page_is_in_the_contents_once():
-    toc, parts = contents()
-    listed = [
-        toc["root"],
-        *(entry for entries in parts.values() for entry in entries if "*" not in entry),
-    ]
-    written = [
-        p.relative_to(ROOT).with_suffix("").as_posix() for p in (ROOT / "book").rglob("*.md")
-    ]
-    assert sorted(e for e in listed if "_executed" not in e) == sorted(
-        p for p in written if not p.startswith("book/_")
-    )

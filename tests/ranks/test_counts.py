@@ -118,6 +118,9 @@ def test_damage_anywhere_is_found(counted, tmp_path):
             for key, columns in whole.items():
                 for name, values in columns.items():
                     assert np.array_equal(values, tables[key].columns[name]), name
+    other = data.replace(b'"nonembedding_params": 2000', b'"nonembedding_params": 2001')
+    with pytest.raises(InputError, match="damaged"):
+        read_counts(save(tmp_path, other))
 
 
 def save(folder, data):
