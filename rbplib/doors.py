@@ -145,9 +145,7 @@ def table_losses(
     return losses
 
 
-def read_losses(
-    table, columns=None, size_unit=None, token_unit=None, drop_bad=False, last_row=False
-):
+def read_losses(table, columns, size_unit, token_unit, drop_bad, last_row):
     """(`table_losses`, {family: [what is left out of it]})."""
     # rows in our columns
     name, said = title(table), {"S": size_unit, "D": token_unit}

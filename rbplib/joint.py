@@ -376,12 +376,11 @@ def joint_fit(loss):
 def one_a_point(loss):
     """(points of a Loss: trainings of one size on one text as one, of their mean log; sd of those,
     0 where there are none)."""
-    points, which = np.unique([loss.S, loss.D], axis=1, return_inverse=True)
+    (S, D), which = np.unique([loss.S, loss.D], axis=1, return_inverse=True)
     times = np.bincount(which)
     y = np.bincount(which, loss.y) / times
     squares = np.sum((loss.y - y[which]) ** 2)
     scatter = np.sqrt(squares / max(1, len(which) - len(times)))
-    S, D = points
     return Loss(np.exp(y)[None], np.ones(1), S, hits=False, D=D), scatter
 
 
