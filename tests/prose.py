@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup
 MOST_NUMBERS, MOST_WORDS = 4, 25  # of a paragraph, of a sentence
 ASIDE = (  # what is no prose in sight
     "details, table, pre, noscript, nav, .dropdown, .rbp-from, .headerlink, .rbp-families, "
-    ".rbp-answer, .rbp-scope, .admonition-title"
+    ".rbp-answer, .rbp-scope, .rbp-csv, .admonition-title"
 )
 NUMBER = re.compile(r"(?<![\w^_.{-])[−-]?\d[\d.,]*")
 RULE = re.compile(r"\b(?:claim|keep|judge)\(")

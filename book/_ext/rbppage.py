@@ -147,7 +147,7 @@ def open_page(about):
     minutes = about["minutes"]
     time = f"{minutes} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"
     question = nodes.paragraph("", about["question"], classes=["rbp-question"])
-    goals = f"After this page you can {'; '.join(about['goals'])}. Needs: "
+    goals = f"After this page you can {'. You can '.join(about['goals'])}. Needs: "
     after = sentence(goals, about["needs"] or "nothing before it", f". About {time}.")
     return [nodes.container("", question, after, classes=["rbp-opening"])]
 

@@ -242,7 +242,7 @@ def test_a_page_opens_with_what_it_rests_on_its_question_and_its_answer(site, pa
         part(page, "rbp-scope", "</div>").count("Four models.") == page.count("Four models.") == 1
     )
     opening = part(page, '<div class="rbp-opening docutils container">', "</div>")
-    assert "Is it < 1? After this page you can fit a line; read it." in words(opening)
+    assert "Is it < 1? After this page you can fit a line. You can read it." in words(opening)
     assert (
         'href="03_y.html"' in opening and 'href="03_y.html"' in site[0]["book/_executed/z<b/02_x"]
     )
