@@ -185,23 +185,3 @@ def ahead_rows(pairs, n_bootstrap=1000, seed=42):
                 }
             )
     return records
-
-
-def lambada_rows(answers):
-    """What the curve f of all other families says of each: a row per family, of points x and y.
-
-    off: root mean square error of f in log loss; bias: its mean; passages: root mean square
-    standard error (column y_se) by the choice of passages, as if independent.
-    """
-    records = []
-    for family, part, f in others(answers):
-        error = part["y"] - f(part["x"])
-        records.append(
-            {
-                "family": family,
-                "off": np.sqrt(np.mean(error**2)),
-                "bias": error.mean(),
-                "passages": np.sqrt(np.mean(part["y_se"] ** 2)),
-            }
-        )
-    return records

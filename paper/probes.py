@@ -12,8 +12,6 @@ import pandas as pd
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import fdtrc, log_ndtr, stdtrit
 
-from paper.show import style
-from paper.show.numbers import number
 from paper.steps import spread_of_trainings
 from rbplib.bootstrap import line
 from rbplib.counts import PARTS, Counts
@@ -340,23 +338,6 @@ def curves(trainings):
             curve = {"tokens": np.array(tokens) / 1e6, "value": np.array(value)}
             rows.append(row | {"what": what, "part": part} | curve)
     return rows
-
-
-def draw(ax, rows, what, *parts):
-    """One thing of `curves` against training tokens: a colour a size, a dash a part,
-    a line a training."""
-    sizes = sorted({row["size"] for row in rows})
-    looks = dict(zip(sizes, style.series(len(sizes)), strict=True))
-    # a line a training, and the sizes for a legend
-    for row in rows:
-        if row["what"] == what and row["part"] in parts:
-            dash = "-:"[parts.index(row["part"])]
-            color = looks[row["size"]]["color"]
-            ax.plot(row["tokens"], row["value"], dash, color=color, linewidth=1)
-    for S, look in looks.items():
-        ax.plot([], [], color=look["color"], label=f"$S$ = {number(S)}")
-    ax.set(title=what, xlabel="training tokens, millions")
-    return ax
 
 
 def stretch(row):
