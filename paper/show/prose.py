@@ -97,53 +97,23 @@ def imported_words(*families, corpora=()):
     words = []
     for family in map(load_family, families):
         texts = {load_corpus(corpus).name for corpus in corpora or default_corpora(family)}
-        ranked = []
-        for path, record in records_of(family.name):
-            if record["corpus"] in texts:
-                ranked.append(read_table(path))
-        ranked = by_size(ranked)
-        about = ranked[0].record.get("imported") if ranked else None
-        if about:
-            about = {key: plain(str(value)) for key, value in about.items()}
-            words.append(
-                f"**Imported.** {plain(family.name)} was measured elsewhere, as {about['was']}, "
-                f"and exported on {about['exported']}. Its ranks are here (from {about['file']}); "
-                "its models and its text are not."
-            )
+        records = [of for of in records_of(family.name) if of[1]["corpus"] in texts]
+        tables = by_size([read_table(path) for path, _ in records])
         # models whose ranks leave the same open share a sentence, each named once
         sentences = {}
-        for table in ranked:
+        for table in tables:
             if "definition" in table.record:
-                model, rest = engine_words(table)
+                # all candidates at least as good share the probability: no more than 1 / p are
+                most = np.floor(np.exp(-table.logprob.astype(float)) * (1 + 1e-6))
+                bounds = np.mean(most <= 1), np.mean(table.rank() == 1)
+                facts = {"record": table.record, "bounds": bounds}
+                rest = fill("{{ words.reported(record) }}", facts)
+                model = fill("{{ words.reported_model(record, bounds) }}", facts)
                 sentences.setdefault(rest, {})[model] = True
-        for rest, models in sentences.items():
-            words.append(f"The ranks of {', '.join(models)} are those of others{rest}")
-    return " ".join(words)
-
-
-def engine_words(table):
-    """(model, what its ranks, which others told, leave open)."""
-    record = table.record
-    notes, words = [], ""
-    dtype = record.get("head_dtype", "float32")
-    if "made_by" in record:
-        made = {key: plain(str(value)) for key, value in record["made_by"].items()}
-        notes += [f"served as {made['served']}"] if "served" in made else []
-        words += f", reported by {made['engine']} {made['version']} (revision {made['revision']})"
-    if dtype != "float32":
-        words += f", whose head was in {plain(str(dtype))}: page 16 shows what half precision moves"
-    if record["definition"] == "greater+ties":
-        words += ". They count equal candidates, as the paper does; how many is not known."
-    else:
-        # all candidates at least as good share the probability: there are no more than 1 / p
-        most = np.floor(np.exp(-table.logprob.astype(float)) * (1 + 1e-6))
-        low, high = np.mean(most <= 1), np.mean(table.rank() == 1)
-        corpus = plain(str(record["corpus"]))
-        words += ". They count what scored strictly above, plus one: ties are not known. The "
-        words += f"paper's RBP₁ on {corpus} has these bounds; pages show the upper one."
-        notes.append(f"RBP₁ between {low:.4f} and {high:.4f}")
-    model = plain(str(record["model"]))
-    return f"{model} ({'; '.join(notes)})" if notes else model, words
+        about = {"about": tables[0].record.get("imported") if tables else None}
+        about |= {"name": family.name, "sentences": sentences}
+        words.append(fill("{{ words.imported(name, about, sentences) }}", about))
+    return " ".join(filter(None, words))
 
 
 def within(ks, tables):
