@@ -32,7 +32,7 @@ def faults(area="", names=()):
 
 def copy(place):
     """The files of the checkout that git does not ignore, and the text that its tests read."""
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = "git -c safe.directory=* ls-files -z --cached --others --exclude-standard".split()
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     text = (path for path in (ROOT / "results/text").rglob("*") if path.is_file())
     paths = {ROOT / name for name in names.split("\0") if name} | set(text)
