@@ -14,23 +14,28 @@ import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-API = re.compile(r"/api/models/(.+?)(?:/(revision|tree)/(.*))?$")
-RESOLVE = re.compile(r"/(.+?)/resolve/([^/]+)/(.+)$")
+API = re.compile(r"/api/(models|datasets)/(.+?)(?:/(revision|tree)(?:/(.*))?)?$")
+RESOLVE = re.compile(r"/(datasets/)?(.+?)/resolve/([^/]+)/(.+)$")
 
 
 class Snapshot:
-    """A folder as one commit: its files as the hub lists them, and a commit number of both."""
+    """A folder as one commit: its files, their hashes, and a commit number made of both."""
 
     def __init__(self, folder):
-        self.folder, self.entries = Path(folder), {}
-        for path in sorted(path for path in self.folder.rglob("*") if path.is_file()):
-            name, data = path.relative_to(folder).as_posix(), path.read_bytes()
-            git = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
-            entry = {"type": "file", "path": name, "oid": git, "size": len(data)}
-            self.entries[name] = entry
+        self.folder = Path(folder)
+        files = sorted(path for path in self.folder.rglob("*") if path.is_file())
+        self.entries = {}
+        for path in files:
+            name = path.relative_to(folder).as_posix()
+            self.entries[name] = self.entry(name, path.read_bytes())
         self.sha = hashlib.sha1(json.dumps(self.entries).encode()).hexdigest()
+
+    def entry(self, name, data):
+        """A file as the hub lists it."""
+        git = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+        return {"type": "file", "path": name, "oid": git, "size": len(data)}
 
 
 class HubServer:
@@ -115,9 +120,10 @@ class Handler(BaseHTTPRequestHandler):
         self.answer_json({"error": code}, status, headers)
 
     def do_GET(self):
-        path = unquote(urlsplit(self.path).path)
+        url = urlsplit(self.path)
+        path = unquote(url.path)
         if match := API.fullmatch(path):
-            self.api(*match.groups())
+            self.api(*match.groups(), parse_qs(url.query))
         elif match := RESOLVE.fullmatch(path):
             self.resolve(*match.groups())
         else:
@@ -125,21 +131,56 @@ class Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
-    def api(self, repo_id, verb, revision):
-        snapshot, status, code = self.hub.find("models", repo_id, revision or "main")
+    def api(self, kind, repo_id, verb, rest, query):
+        revision, below = rest or "main", ""
+        if verb == "tree":
+            revision, _, below = revision.partition("/")
+        snapshot, status, code = self.hub.find(kind, repo_id, revision)
         # what a gated repository is may be read by anyone; its files may not
-        if code == "GatedRepo" and verb != "tree":
-            snapshot = next(iter(self.hub.repos["models", repo_id].values()))
+        if code == "GatedRepo" and verb in (None, "revision"):
+            snapshot = next(iter(self.hub.repos[kind, repo_id].values()))
         elif code:
             return self.refuse(status, code)
         if verb == "tree":
-            return self.answer_json(list(snapshot.entries.values()))
-        siblings = [{"rfilename": name} for name in snapshot.entries]
-        return self.answer_json({"id": repo_id, "sha": snapshot.sha, "siblings": siblings})
+            return self.answer_json(self.tree(snapshot, below, query))
+        repository = {
+            "id": repo_id,
+            "sha": snapshot.sha,
+            "siblings": [{"rfilename": name} for name in snapshot.entries],
+        }
+        return self.answer_json(repository)
 
-    def resolve(self, repo_id, revision, name):
-        snapshot, status, code = self.hub.find("models", repo_id, revision)
-        if code or name not in snapshot.entries:
-            return self.refuse(status if code else 404, code or "EntryNotFound")
-        headers = {"ETag": f'"{snapshot.entries[name]["oid"]}"', "X-Repo-Commit": snapshot.sha}
-        return self.answer(200, (snapshot.folder / name).read_bytes(), headers)
+    def tree(self, snapshot, below, query):
+        """Files, and without `recursive` folders, of a folder of a repository."""
+        prefix = f"{below}/" if below else ""
+        inside = [name for name in snapshot.entries if name.startswith(prefix)]
+        if query.get("recursive", ["false"])[0].lower() in ("true", "1"):
+            return [snapshot.entries[name] for name in inside]
+        entries = {}
+        for name in inside:
+            first, _, deeper = name[len(prefix) :].partition("/")
+            path = prefix + first
+            folder = {"type": "directory", "path": path, "oid": "0" * 40, "size": 0}
+            entries[path] = folder if deeper else snapshot.entries[name]
+        return list(entries.values())
+
+    def resolve(self, dataset, repo_id, revision, name):
+        kind = "datasets" if dataset else "models"
+        snapshot, status, code = self.hub.find(kind, repo_id, revision)
+        if code:
+            return self.refuse(status, code)
+        entry = snapshot.entries.get(name)
+        if entry is None:
+            return self.refuse(404, "EntryNotFound")
+        return self.send_file(snapshot, entry)
+
+    def send_file(self, snapshot, entry):
+        data = (snapshot.folder / entry["path"]).read_bytes()
+        headers = {"ETag": f'"{entry["oid"]}"', "X-Repo-Commit": snapshot.sha}
+        headers["Accept-Ranges"] = "bytes"
+        match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+        if not match:
+            return self.answer(200, data, headers)
+        start, stop = int(match[1]), min(len(data), int(match[2] or len(data) - 1) + 1)
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(data)}"
+        return self.answer(206, data[start:stop], headers)

@@ -107,9 +107,8 @@ def test_a_named_revision_and_pickled_tensors(hub, small, tmp_path):
 
 
 def refusal(ident, revision=None):
-    with pytest.raises(InputError, match="model '.*(had from|in the cache of)") as caught:
+    with pytest.raises(InputError, match=f"model '{ident}.*(had from|in the cache of)") as caught:
         load_model(hub_model(ident, revision))
-    assert "\n" not in str(caught.value) and ident in str(caught.value)
     return str(caught.value)
 
 

@@ -147,21 +147,16 @@ def test_spoilt_kernels_are_caught_and_those_that_count_wrongly_not_believed(gpu
     assert not in_children(gpu, errs)
 
 
-def some(dtype=torch.float32):
-    scores = torch.randn(9, 1003, generator=torch.Generator().manual_seed(1)).mul(3).to(dtype)
+def some():
+    scores = torch.randn(9, 1003, generator=torch.Generator().manual_seed(1)) * 3
     scores[3, :40], scores[4] = torch.inf, -torch.inf
     return scores, torch.arange(9) * 125
 
 
-@pytest.mark.parametrize("dtype", kernel.DTYPES)
-def test_it_is_proven_once_and_takes_rows_as_they_lie(gpu, dtype):
-    scores, targets = some(dtype)
-    cases = [
-        (scores, targets),
-        (scores.repeat(1, 3)[:, ::3], targets),
-        (scores[:1].expand(9, -1), targets),
-        (scores, targets.repeat_interleave(2)[::2]),
-    ]
+def test_it_is_proven_once_and_takes_rows_as_they_lie(gpu):
+    scores, targets = some()
+    apart = (scores.repeat(1, 3)[:, ::3], targets.repeat_interleave(2)[::2])
+    cases = [(scores, targets), apart, (scores[:1].expand(9, -1), targets)]
     for number, (rows, wanted) in enumerate(cases, 2):  # the first launch is the proof
         before = rows.clone()
         assert not wrong(token_ranks(rows, wanted), rows, wanted).any()
@@ -170,10 +165,8 @@ def test_it_is_proven_once_and_takes_rows_as_they_lie(gpu, dtype):
 
 FALLS_BACK = {  # what is changed, and how many warnings tell of it
     "a wheel without the library": (kernel, "LIBRARY", Path("/none.so"), 1),
-    "a library of something else": (kernel, "LIBRARY", Path("libm.so.6"), 1),
     "a driver too old": ("answer", 222, 1),
     "a card that is not known": (torch.cuda, "get_device_capability", lambda device: (0, 0), 1),
-    "a kernel that reads other scores": ("only", 2, 1),
     "a kernel that counts wrongly": ("only", 3, 1),
     "ROCm": (torch.version, "cuda", None, 0),
     "more candidates than C counts": (kernel, "MOST", 1000, 0),

@@ -105,11 +105,6 @@ def other_weights(root):
     save_model(root / "models/m0", seed=9)
 
 
-def other_tokenizer(root):
-    file = root / "models/m0/tokenizer.json"
-    file.write_text(file.read_text() + "\n")
-
-
 def family_file(text):
     def change(root):
         file = root / "families/toy.yml"
@@ -124,9 +119,7 @@ def corpus_file(text):
 
 CHANGES = {  # what is changed: how, and the entry that differs
     "weights": (other_weights, "model_digest"),
-    "tokenizer": (other_tokenizer, "model_digest"),
     "text": (lambda root: write_lines(root / "lines.jsonl", 1), "corpus_digest"),
-    "template": (corpus_file("template: '{who}'"), "corpus_digest"),
     "window": (family_file(("48", "32")), "window"),
     "precision": (family_file(("float32", "bfloat16")), "weights_dtype"),
 }
@@ -139,8 +132,7 @@ def test_what_decides_the_rows_decides_whether_a_table_is_used_again(root, chang
     before = files(root)
     change(root)
     for call in (measure, lambda: family_tables("toy", "lines", partial=True)):
-        mend = "`rbp measure --family toy --corpus lines --replace`"
-        with pytest.raises(InputError, match=f"lines.parquet was .* another .*{entry}.*{mend}"):
+        with pytest.raises(InputError, match=f"{entry}.*`rbp measure --.* lines --replace`"):
             call()
     assert files(root) == before
     measure(replace=True)
@@ -272,7 +264,6 @@ def test_precisions_are_told_with_laws_and_comparisons(root, capsys):
 
 
 SAME = {
-    "words about a family": family_file(("context", "title: Other\nnote: x\ncontext")),
     "a place": lambda root: (
         shutil.move(root / "models", root / "moved"),
         family_file(("models/", "moved/"))(root),
@@ -327,10 +318,9 @@ def test_a_text_that_was_measured_by_its_path_is_known_by_its_label(root):
 
 def test_the_models_after_one_that_fails_are_measured(root, capsys):
     (root / "models/m0/model.safetensors").unlink()
-    for _ in range(2):
-        with pytest.raises(InputError, match="of toy m0 could not be measured, the other"):
-            measure(["m0", "m1", "m2"])
-        assert sorted(files(root)) == [f"results/ranks/toy/m{i}/lines.parquet" for i in (1, 2)]
+    with pytest.raises(InputError, match="of toy m0 could not be measured, the other"):
+        measure(["m0", "m1", "m2"])
+    assert sorted(files(root)) == [f"results/ranks/toy/m{i}/lines.parquet" for i in (1, 2)]
     assert "could not be loaded" in capsys.readouterr().err
 
 

@@ -41,10 +41,8 @@ BAD = {  # what a corpus asks for in vain
     "no such configuration": {"config": "fr"},
     "no such split": {"split": "dev"},
     "no such revision": {"revision": "v9"},
-    "no such file": {"data_files": "none.csv"},
     "a gated one": {"id": "owner/shut"},
     "no such field": {"template": "{txt}"},
-    "no such field among the first": {"template": "{txt}", "first": 3},
 }
 ASK = """
 import json, sys
