@@ -356,7 +356,11 @@ def asked_losses(sources, corpora, ks, **options):
             "--columns, --size-unit, --token-unit, --drop-bad and --last-row are of tables of "
             "numbers: leave them out for a family."
         )
-    of_tables["columns"] = dict(of_tables["columns"] or ())
+    pairs = of_tables["columns"] or ()
+    of_tables["columns"] = dict(pairs)
+    for side, what in enumerate(("name", "column")):
+        if len({pair[side] for pair in pairs}) < len(pairs):
+            raise InputError(f"--columns gives a {what} twice: give each once.")
     # files of which each is a run are one table
     if of_tables["last_row"]:
         return [table_laws(sources, ks, of_tables)]
@@ -556,12 +560,14 @@ def compare_families(S, n_bootstrap, form, **options):
 
     # losses of one kind, and of one text where both are of measured ones
     records, tables = [], any(map(is_table, options["sources"]))
-    pairs = [pair for two in combinations(groups, 2) for pair in product(*two)]
-    for (a, left_out), (b, left_out_of_b) in pairs:
+    twos, compared = list(combinations(groups, 2)), set()
+    pairs = [(i, *pair) for i, two in enumerate(twos) for pair in product(*two)]
+    for i, (a, left_out), (b, left_out_of_b) in pairs:
         kinds = {(loss.hits, loss.k, "accuracy" in loss.name) for loss in (a, b)}
         if len(kinds) > 1 or not (tables or a.corpus == b.corpus):
             continue
         comparison = compare(a, b, S, n_bootstrap)
+        compared.add(i)
         record = {"a": a.family, "b": b.family, "corpus": a.corpus, "k": a.k}
         record |= {"b_corpus": b.corpus} if tables else {}
         record |= {"S": round(comparison.S), **ratio_columns(comparison)}
@@ -577,6 +583,10 @@ def compare_families(S, n_bootstrap, form, **options):
         records.append(plain(record | ({"left_out": without} if without else {})))
     if not records:
         raise InputError("these have no text, k and loss in common to be compared.")
+    for i, two in enumerate(twos):
+        if i not in compared:
+            names = " and ".join(f"{loss.family} on {loss.corpus}" for (loss, _), *_ in two)
+            complain(f"left out: {names} have no text, k and loss in common.")
     if not tables and len({group[0][0].total for group in groups}) > 1:
         complain("the families cut the text into other tokens: a rank is among other candidates.")
     tell(records, form)

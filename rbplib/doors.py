@@ -50,6 +50,7 @@ from rbplib.families import (
 from rbplib.losses import Loss, check_models, minus_log
 from rbplib.sheets import (
     QUANTITIES,
+    UNREAD,
     cell_numbers,
     in_units,
     is_blank,
@@ -85,7 +86,7 @@ RULES = {
     "D": "D is a number from 0 to 1e18, such as 300B",
     "k": "k is a whole number from 1 up",
     "hits": "hits are a whole number from 0 up to their tokens",
-    "accuracy": "an accuracy is a share from 0 to 1",
+    "accuracy": "an accuracy is a share above 0 and up to 1, or all are per cent",
     "model": "a model has a name",
     "family": "a family has a name",
 }
@@ -149,7 +150,7 @@ def read_losses(table, columns, size_unit, token_unit, drop_bad, last_row):
     """(`table_losses`, {family: [what is left out of it]})."""
     # rows in our columns
     name, said = title(table), {"S": size_unit, "D": token_unit}
-    with telling(f"{name} cannot be read as a table, check it and its path"):
+    with telling(UNREAD.format(name)):
         rows, units = our_rows(table, columns or {}, last_row, name)
     units |= {column: unit for column, unit in said.items() if unit}
 
@@ -162,7 +163,7 @@ def read_losses(table, columns, size_unit, token_unit, drop_bad, last_row):
     if len(twice):
         raise InputError(
             f"in {name} {twice['model'].iloc[0]!r} is there twice: tell rows of a model apart by "
-            "k, source, seed or D."
+            "k, source, seed or D, or take the last row of each file by --last-row."
         )
     losses, few = [], []
     for _, part in frame.groupby("family", sort=False):
@@ -221,6 +222,8 @@ def number_frame(rows, quantity, total, error, units, name):
             fine &= values == np.floor(values)
         if column == quantity and not total:
             fine &= values > (quantity == "perplexity")
+        if column in QUANTITIES and column not in SHARES and frame[column].dtype.kind == "O":
+            fine &= ~frame[column].astype(str).str.contains("[kmbt%]$", case=False).to_numpy(bool)
         if column in ("D", error):
             fine |= is_blank(frame[column])
         faults[column] = ~fine

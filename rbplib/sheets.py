@@ -22,6 +22,7 @@ from rbplib.families import (
     as_number,
     check_choice,
     complain,
+    telling,
     yaml_file,
 )
 from rbplib.texts import text_kind
@@ -68,6 +69,7 @@ UNITS = ("1", "k", "m", "b", "t")
 SIZE = re.compile(r"(?<![a-z0-9.])(?<!\d[_-])\d+(?:\.\d+)?[kmbt](?![a-z0-9])", re.I)
 THOUSANDS = r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?[kmbtKMBT]?"  # with commas between
 NOTHING = ("", "nan", "none", "null", "na", "n/a", "-", "<na>")  # cells of nothing
+UNREAD = "{} cannot be read as a table, check it and its path"
 FILE = "\0file"  # the column of the file that a row is from
 MOST_COLUMNS = 10_000
 UNPACKED = 2**31  # bytes of a packed file, at most
@@ -99,7 +101,8 @@ def title(table):
     paths = paths_of(table)
     if len(paths) != 1:
         return "these files" if paths else "the table"
-    return Path(paths[0]).name if str(paths[0]) != "-" else "standard input"
+    # "." has a name too
+    return Path(os.path.abspath(paths[0])).name if str(paths[0]) != "-" else "standard input"
 
 
 # --- Rows of files
@@ -115,9 +118,10 @@ def rows_of(table):
     # the files, each with its rows, and its name but for endings of letters
     frames = []
     for file in [file for path in paths for file in files_of(path)]:
-        data = sys.stdin.buffer.read() if str(file) == "-" else Path(file).read_bytes()
-        name = re.sub(r"(?i)(\.[a-z]+)+$", "", Path(file).name)
-        frames.append(rows_of_bytes(data).assign(**{FILE: name}))
+        with telling(UNREAD.format(title(file))):
+            data = sys.stdin.buffer.read() if str(file) == "-" else Path(file).read_bytes()
+            name = re.sub(r"(?i)(\.[a-z]+)+$", "", Path(file).name)
+            frames.append(rows_of_bytes(data).assign(**{FILE: name}))
     rows = pd.concat(frames, ignore_index=True) if frames[1:] else frames[0]
     if rows.empty:
         raise ValueError("no row stands below its first line")
@@ -152,7 +156,11 @@ def rows_of_bytes(data):
         return file.read().to_pandas(ignore_metadata=True)
 
     # text, by the mark at its head
-    text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    try:
+        text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"line {line} is no text in UTF-8, save it as CSV UTF-8") from None
     if "\0" in text:
         raise ValueError("it holds a NUL byte")
     return json_rows(text) if re.match(r"\s*[{[]", text) else text_rows(text)
@@ -169,15 +177,22 @@ def json_rows(text):
 
     import pandas as pd
 
+    rows = []
     try:
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    except ValueError:
+        for line in filter(str.strip, text.splitlines()):
+            rows.append(json.loads(line))
+    except ValueError as error:
+        # lines from the first on, or one value over several
+        if rows:
+            raise ValueError(f"row {len(rows) + 1} is no whole JSON, {error}") from None
         rows = [json.loads(text)]
-    rows = rows[0] if isinstance(rows[0], list) else rows
+    rows = rows[0] if isinstance(rows[0], list) and len(rows) == 1 else rows
+    if not rows or {*map(type, rows)} != {dict}:
+        raise ValueError("its JSON holds no rows, each an object of names and numbers")
     check_most(max(map(len, rows)))
     # columns, as lists or with the same index, may stand in one object
     kinds = {tuple(cells) if isinstance(cells, dict) else type(cells) for cells in rows[0].values()}
-    if len(rows) == len(kinds) == 1 and kinds != {str} and isinstance(*kinds, tuple | type(list)):
+    if len(rows) == len(kinds) == 1 and (kinds == {list} or isinstance(*kinds, tuple)):
         return pd.DataFrame(rows[0])
     return pd.json_normalize(rows)
 
@@ -196,6 +211,8 @@ def text_rows(text):
     how = {"header": None, "dtype": str, "keep_default_na": False, "skipinitialspace": True}
     how |= {"sep": mark if mark in bare else r"\s+", "index_col": False}
     names = pd.read_csv(io.StringIO(first), **how).iloc[0].tolist()
+    if np.isfinite([*map(as_number, names)]).all():
+        raise ValueError("its first line holds numbers, write names of columns above, without #")
     # one column more than names: a comma at each line's end, or the index of R
     cells = pd.read_csv(io.StringIO(text), names=range(len(names) + 1), **how)
     cells = cells.apply(lambda column: column.str.strip())
@@ -203,7 +220,7 @@ def text_rows(text):
     if more.any():
         numbers = pd.to_numeric(cells[0][1:], errors="coerce")
         if set(numbers - np.arange(len(numbers))) not in ({0}, {1}):
-            wrong = f"in line {more.argmax() + 1}, saw {len(names) + 1}"
+            wrong = f"in line {more.argmax() + 1}, saw {len(names) + 1}: name each"
             raise ValueError(f"Expected {len(names)} fields {wrong}")
         cells.iloc[0] = ["", *names]
     if mark == "|":  # the line below the names of a table in Markdown
@@ -259,6 +276,12 @@ def our_rows(table, columns, last_row, name):
         units = by_our_names(rows, chosen, name)
     else:
         units, chosen = {}, {column: column for column in rows if column in NAMES} | chosen
+
+    # a unit in the name of a column that was said
+    for ours, column in columns.items():
+        match = UNIT.fullmatch(plain(column))
+        if ours in ("S", "D") and match and match[1] in SPELLED and plain(column) not in SPELLED:
+            units[ours] = match[2][0]
 
     # a name of ours is of what was chosen alone
     theirs = {theirs: ours for ours, theirs in chosen.items()}
@@ -322,14 +345,14 @@ def their_column(rows, ours, theirs):
     check_choice(ours, NAMES, "the column")
     alike = [column for column in rows if plain(column) == plain(theirs)]
     if theirs in rows or len(alike) != 1:
-        return check_choice(theirs, list(rows.columns), "the column")
+        return check_choice(theirs, [column for column in rows if column != FILE], "the column")
     return alike[0]
 
 
 def holds_numbers(column):
-    """Whether the first cell that is not blank is a number."""
-    cells = column[column.notna() & (column.astype(str) != "")].iloc[:1]
-    return len(cells) > 0 and bool(np.isfinite(cell_numbers(cells)).all())
+    """Whether one of the first cells is a number: a run that diverged may be above the others."""
+    cells = column.iloc[:1000]
+    return bool(np.isfinite(cell_numbers(cells[~is_blank(cells)])).any())
 
 
 def refuse_lacking(rows, name):
@@ -359,9 +382,21 @@ def refuse_lacking(rows, name):
 def as_meant(rows, last_row, name):
     """Rows in our columns: models and sizes from the names of files, the last row of each file, and
     no source that only says where a row is from."""
+    import pandas as pd
+
     if last_row:
         quantity = next(ours for ours in QUANTITIES if ours in rows)
-        rows = rows[~is_blank(rows[quantity])].groupby(FILE, sort=False).tail(1)
+        # the last that has a number; of a file without one, its last
+        some = pd.Series(~is_blank(rows[quantity]), rows.index)
+        ends = rows.groupby(FILE, sort=False).tail(1)
+        rows = rows[some | ~some.groupby(rows[FILE]).transform("any")]
+        rows = rows.groupby(FILE, sort=False).tail(1)
+        if early := rows.loc[~rows.index.isin(ends.index), FILE].tolist():
+            more = f" and {len(early) - 5} more" if early[5:] else ""
+            complain(
+                f"{name}: {', '.join(early[:5])}{more} end in rows without {quantity}: the last "
+                "with one counts; if that run diverged, remove its file."
+            )
     files = rows.pop(FILE)
     if "S" not in rows:
         rows["S"] = files
@@ -426,16 +461,21 @@ def plain_cells(cells, counts):
 def in_units(column, values, unit, name):
     """Sizes or tokens (R,) in the unit that is said, for cells that bear no letter of one.
 
-    Raises InputError: all are below 1,000, and nothing says a unit.
+    Raises InputError: some are below 1,000, and nothing says a unit.
     """
     bare = ~column.astype(str).str.strip().str[-1:].str.isalpha().to_numpy(bool)
     if unit:
         unit = check_choice(str(unit).lower(), UNITS, "the unit")
         return np.where(bare, values * float(f"1{POWERS.get(unit, '')}"), values)
-    if bare.all() and np.nanmax(values, initial=0) < 1000:
+    small = bare & (values > 0) & (values < 1000)
+    if small.any():
         option = "--size-unit" if column.name == "S" else "--token-unit"
+        rows = ", ".join(map(str, np.flatnonzero(small)[:5] + 1))
+        which = (
+            "every row" if small.all() else f"row(s) {rows}" + (", ..." if small.sum() > 5 else "")
+        )
         raise InputError(
-            f"all {column.name} of {name} are below 1,000: are they billions or millions? "
+            f"{column.name} of {name} is below 1,000 in {which}: are billions or millions meant? "
             f"Say {option} B or M, or 1 where they are meant so."
         )
     return values

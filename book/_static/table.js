@@ -117,10 +117,13 @@ const rbpTable = (function () {
       const alike = names.includes(theirs) ? [theirs] : names.filter((name) => plain(name) === plain(theirs));
       if (alike.length !== 1) throw Error(`There is no column "${theirs}": the first line has ${names.join(", ")}.`);
       chosen[ours] = alike[0];
+      // a unit in the name of a column that was said
+      const spelled = Object.values(NAMES).join(" ").split(" "), match = plain(theirs).match(RegExp(`^(..+?)${UNIT}$`));
+      if (["S", "D"].includes(ours) && match && spelled.includes(match[1]) && !spelled.includes(plain(theirs))) units[ours] = match[2][0];
     }
     const holdsNumbers = (name) => {
-      const first = column(name).find((cell) => cell);
-      return first !== undefined && Number.isFinite(numbersOf([first], name)[0]);
+      const cells = column(name).slice(0, 1000).filter((cell) => !NOTHING.includes(cell.trim().toLowerCase()));
+      return numbersOf(cells, name).some(Number.isFinite);
     };
     const free = names.filter((name) => !Object.values(chosen).includes(name));
     const groups = [Object.keys(OUT_OF), ...Object.keys(NAMES).filter((ours) => !(ours in OUT_OF)).map((ours) => [ours])];
@@ -155,9 +158,10 @@ const rbpTable = (function () {
   function inUnits(cells, values, unit, name) {
     const bare = cells.map((cell) => !/\p{L}$/u.test(cell.trim()));
     if (unit) return values.map((x, i) => (bare[i] ? x * (unit === "1" ? 1 : number(`1${unit}`)) : x));
-    const known = values.filter((x) => !Number.isNaN(x));
-    if (bare.every(Boolean) && (known.length ? most(known) : 0) < 1000)
-      throw Error(`All ${name} are below 1,000: are they billions or millions? Choose the unit, or 1 where they are meant so.`);
+    const small = values.map((x, i) => bare[i] && x > 0 && x < 1000), row = small.indexOf(true) + 1;
+    if (row) {
+      throw Error(`${name} is below 1,000 in row ${row}: are billions or millions meant? Choose the unit, or 1 where they are meant so.`);
+    }
     return values;
   }
 

@@ -102,7 +102,13 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
             "row 2 ('b') has hits 'inf', row 3 ('c')",
         ),
         (GOOD.replace("b,", ","), "row 2 has model ''"),
-        (GOOD.replace("M,", ","), "billions or millions? Say --size-unit"),
+        (GOOD.replace("M,", ","), "billions or millions meant? Say --size-unit"),
+        (GOOD.replace("2M", "35"), "S of t.csv is below 1,000 in row(s) 2:"),
+        ("# S,loss\n1e6,3\n2e6,2\n3e6,1\n", "its first line holds numbers"),
+        ("S,loss\n1M,3\n\xe9,2\n", "line 3 is no text in UTF-8"),
+        ('{"S": 1e6, "loss": 3}\n{"S": 2e6, "lo', "row 2 is no whole JSON"),
+        ("[1, 2]", "its JSON holds no rows"),
+        ("S,loss\n1M,3\n2M,2M\n3M,1%\n", "row 2 ('row 2') has loss '2M', row 3"),
         (GOOD.replace("2M", "9" * 10_000_000), "S '9999"),
         (",".join(["S", *map(str, range(1_000_000))]) + "\n1\n", "1,000,000 columns"),
         ('{"a":' * 100_000, "t.csv"),
@@ -126,6 +132,46 @@ def test_a_bad_table_is_one_sentence(tmp_path, capsys, text, word):
     out, err = capsys.readouterr()
     assert code == 2 and not out and word in err and len(err.splitlines()) == 1
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_run_that_ends_without_a_loss_and_sources_that_are_not_compared_are_told(
+    tmp_path, capsys
+):
+    for i, size in enumerate(S):
+        rows = ["n_params,val_loss", f"{size},9", f"{size},{9 * size**-0.1}"]
+        ends = [f"{size},nan"] * (i == 2)
+        (tmp_path / f"{MODELS[i]}.csv").write_text("\n".join([*rows, *ends]))
+    (record,) = told(f"fit {tmp_path} --last-row")
+    assert record["alpha"] == pytest.approx(0.1)
+    assert "base end in rows without loss" in capsys.readouterr().err
+    # one without any is a row that cannot be used; without the option the way is named
+    (tmp_path / "base.csv").write_text(f"n_params,val_loss\n{S[2]},nan\n")
+    assert call(f"fit {tmp_path} --last-row") == 2
+    assert "('base') has loss 'nan'" in capsys.readouterr().err
+    assert call(f"fit {tmp_path} --drop-bad") == 2 and "--last-row" in capsys.readouterr().err
+    # of three sources one is in another measure
+    frames = {"a": {"loss": 9 * S**-0.1}, "b": {"accuracy": 1 - S**-0.1}, "c": {"loss": S**-0.1}}
+    paths = [tmp_path / f"{name}.txt" for name in frames]
+    for path, frame in zip(paths, frames.values(), strict=True):
+        pd.DataFrame({"S": S} | frame).to_csv(path, index=False)
+    assert len(told("compare " + " ".join(map(str, paths)))) == 1
+    err = capsys.readouterr().err
+    assert "left out: a family on a.txt and a family on b.txt" in err and "c.txt have no" in err
+    assert call(f"fit {paths[0]} --columns S=S,S=loss") == 2
+
+
+def test_the_first_row_may_be_bad_and_a_name_that_is_said_may_bear_a_unit(tmp_path):
+    path, nats = tmp_path / "runs.csv", 9 * S**-0.1
+    frame = pd.DataFrame({"Params (M)": [1, *S / 1e6], "val_loss": ["diverged", *nats]})
+    frame.to_csv(path, index=False)
+    (record,) = told(f"fit {path} --drop-bad")
+    assert record["left_out"] == ["row 1 ('row 1') has loss 'diverged'"]
+    (loss,) = rbp.table_losses(path, {"S": "Params (M)"}, drop_bad=True)
+    assert np.allclose(loss.S, S) and record["log_c"] == pytest.approx(np.log(9))
+    # a run's summary alone is one row of numbers
+    path.write_text('{"n_params": 1e6, "loss": 3.5}')
+    with pytest.raises(rbp.InputError, match="three"):
+        rbp.table_losses(path)
 
 
 def test_what_a_table_alone_cannot_hold_is_one_sentence_of_a_frame():

@@ -169,7 +169,8 @@ def test_a_law_bears_the_status_of_rbp_fit_and_who_is_left_out_is_named(page, hi
         ("model,S,k,loss\na,1M,1,3\nb,2M,1.5,2\nc,3M,1,1", 'row 2 (b) has k "1.5"'),
         ("model,S,hits,tokens\na,1M,1e20,1e21\n", 'has hits "1e20" and tokens "1e21"'),
         ("model,S,loss\na,1e100,3\n", 'S "1e100"'),
-        ("model,S,loss\na,12,3\nb,35,2\nc,70,1", "billions or millions?"),
+        ("model,S,loss\na,12,3\nb,35,2\nc,70,1", "billions or millions meant?"),
+        ("S,loss\n12,3\n35,2\n7000,1", "billions or millions meant?"),
         ("S,loss\n" + "1M,2\n" * 120_001, "at most 100000 are read here"),
         ("S" + ",a" * 20_000 + "\n", "at most 10000 are read"),
         ("family,model,S,loss\n,a,1M,3\nx,b,2M,2\nx,c,3M,1", "model a is of no family"),
@@ -223,7 +224,7 @@ def test_units_unusable_rows_and_doubts_are_told_as_the_command_tells_them(page,
 @pytest.mark.parametrize("losses", ["3 2 1e-10", "1e-300 2 3", "3 3.000000000000001 3"])
 def test_extreme_numbers_do_not_stop_the_page(page, losses):
     rows = "S,loss\n1,{}\n1e9,{}\n1e18,{}\n".format(*losses.split())
-    shown, said, circles, _ = page(rows, size="1e18")
+    shown, said, circles, _ = page(rows, size="1e18", sizeunit="1")
     assert circles == 3 and said and shown["n"] == 3
 
 
