@@ -36,13 +36,12 @@ from workflow.pages import (
     MEASURING,
     TOGETHER,
     pages,
+    reads,
     stale,
-    texts,
-    with_repeats,
 )
 
 MANIFEST = "manifest.json"  # what the built book is made of, and its digests
-READ = ("_config.yml", "_toc.yml", "benchmarks/README.md", "workflow/book.py")
+READ = ("_config.yml", "_toc.yml", "benchmarks/README.md")
 HEAD = """---
 orphan: true
 ---
@@ -70,13 +69,12 @@ def families_page():
     Returns:
         name of that family: the default one, or the first where no page of it was run.
     """
-    first = {}  # page of each family
-    for path in executed():
-        first.setdefault(path.parent.name, path)
+    first = {path.parent.name: path for path in reversed(executed())}
     first.pop(TOGETHER, None)
-    text = HEAD.format(len(first)) + "\n".join(map(family_part, first.values()))
+    names = sorted(first)
+    text = HEAD.format(len(names)) + "\n".join(family_part(first[name]) for name in names)
     write_text(root() / "book" / "_executed" / TOGETHER / "families.md", text)
-    return DEFAULT_FAMILY if DEFAULT_FAMILY in first else next(iter(first), DEFAULT_FAMILY)
+    return DEFAULT_FAMILY if DEFAULT_FAMILY in names else [*names, DEFAULT_FAMILY][0]
 
 
 def family_part(page):
@@ -93,8 +91,8 @@ def family_part(page):
 
 def manifest():
     """Digests of what a book is built of, and of the book that is here."""
-    files = [*map(root().joinpath, READ), Path(__file__), *(root() / "book").rglob("*")]
-    files += (root() / "_build" / "html").rglob("*")
+    files = {Path(__file__), *map(root().joinpath, READ)}
+    files |= {*(root() / "book").rglob("*"), *(root() / "_build" / "html").rglob("*")}
     files = [path for path in files if path.is_file() and "__pycache__" not in path.parts]
     return {str(path).removeprefix(f"{root()}/"): file_digest(path) for path in sorted(files)}
 
@@ -112,28 +110,25 @@ def build(builder, strict=("-W", "--keep-going", "-n")):
 
     An incremental build would keep stale contents and forget earlier warnings.
     """
-    place = root() / "_build" / f"new-{builder}"
-    shutil.rmtree(place, ignore_errors=True)
-
+    folder = root() / "_build" / f"new-{builder}"
+    shutil.rmtree(folder, ignore_errors=True)
     # the contents show one family's pages
-    contents = place / "contents.yml"
+    contents = folder / "contents.yml"
     toc = (root() / "_toc.yml").read_text(encoding="utf-8")
     write_text(contents, toc.replace(DEFAULT_FAMILY, families_page()))
-
     # build
     command = [Path(sys.executable).with_name("jupyter-book"), "build", root(), "--all", "-q"]
-    command += ["--toc", contents, "--path-output", place, "--builder", builder, *strict]
+    command += ["--toc", contents, "--path-output", folder, "--builder", builder, *strict]
     run = subprocess.run(command, capture_output=True, text=True, cwd=root())
     if run.returncode:
         raise RuntimeError(f"the book has warnings, and each is an error:\n{run.stderr}")
-    return place / "_build" / builder
+    return folder / "_build" / builder
 
 
 def exchange(new, old):
     """Let two folders change places at once, where the system can."""
-    with suppress(AttributeError):
-        here, flag = -100, 2  # of Linux: AT_FDCWD, RENAME_EXCHANGE
-        if not ctypes.CDLL(None).renameat2(here, bytes(new), here, bytes(old), flag):
+    with suppress(AttributeError):  # of Linux, with its AT_FDCWD and RENAME_EXCHANGE
+        if not ctypes.CDLL(None).renameat2(-100, bytes(new), -100, bytes(old), 2):
             return
     shutil.rmtree(old, ignore_errors=True)
     new.rename(old)
@@ -163,29 +158,31 @@ class Plan:
     def __init__(self, settings):
         self.how = {name: settings.get(name) for name in MEASURING}
         self.pages = pages(**settings)
-        # the families that each folder's pages read, on which texts
-        self.read, on = {page.folder: {} for page in self.pages}, {}
+        # {folder: {name: family}} that its pages read, and on which texts
+        self.read, texts = {}, {}
         for page in self.pages:
-            for family in page.families:
-                names = dict.fromkeys(map(argument, texts(page, family)))
-                for one in with_repeats([family]):
-                    self.read[page.folder][one.name] = one
-                    on.setdefault(one.name, {}).update(names)
+            read = self.read.setdefault(page.folder, {})
+            for family, corpora in reads(page.families, page.corpora):
+                read[family.name] = family
+                texts.setdefault(family.name, {}).update(dict.fromkeys(map(argument, corpora)))
         every = {name: family for read in self.read.values() for name, family in read.items()}
         # {part of the measuring: [(family, model, texts) without a table]}: small models together
         self.repeats = {family.repeats for family in every.values()}
         self.parts, self.tables = {}, 0
         for name, family in every.items():
-            lacking = [] if family.imported else missing(family, list(on[name]), **self.how)
+            on = list(texts[name])
+            lacking = [] if family.imported else missing(family, on, **self.how)
             self.tables += len(lacking)
             for model in dict.fromkeys(model for model, _ in lacking):
                 part = "small" if self.is_small(family) else f"{name}/{model}"
-                self.parts.setdefault(part, []).append((family, model, list(on[name])))
+                self.parts.setdefault(part, []).append((family, model, on))
         # pages that are to run: stale, of tables to come, or, if any runs, of all pages before them
-        lacking = {family.name for rows in self.parts.values() for family, *_ in rows}
         old = [page for page, _ in stale(self.pages)]
+        to_come = {family.name for rows in self.parts.values() for family, *_ in rows}
         for page in self.pages:
-            if lacking.intersection(family.name for family in with_repeats(page.families)):
+            if to_come.intersection(
+                family.name for family, _ in reads(page.families, page.corpora)
+            ):
                 old.append(page)
         self.stale = [page for page in self.pages if page in old or old and page.after]
         # pages of a run before: of no notebook, and beside families alone of all others
@@ -211,8 +208,8 @@ class Plan:
 
     def measured_for(self, folder):
         """Parts of the measuring that the pages of a folder wait for."""
-        rows = [(part, family.name) for part in self.parts for family, *_ in self.parts[part]]
-        return list(dict.fromkeys(part for part, name in rows if name in self.read[folder]))
+        names = {part: {row[0].name for row in rows} for part, rows in self.parts.items()}
+        return [part for part in names if names[part] & {*self.read[folder]}]
 
 
 # ---- all of it

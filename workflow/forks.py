@@ -48,7 +48,7 @@ def step(kind, name):
     tell(f"done: {kind} {name}, {took['seconds']:.0f} s")
 
 
-def fork(log, function, arguments):
+def fork(log, function):
     """The body of a step's process, whose output goes to a file."""
     global terminal
     terminal = os.dup(1)
@@ -56,28 +56,28 @@ def fork(log, function, arguments):
     for number in (1, 2):
         os.dup2(sys.stdout.fileno(), number)
     try:
-        function(*arguments)
+        function()
     except (InputError, RuntimeError) as error:
         sys.exit("rbp: " + str(error).removeprefix("rbp: "))
     sys.exit(ENDED)
 
 
 def run_all(steps, jobs=1):
-    """Run steps, (name, function, its arguments) each, `jobs` at once; names of those that failed.
+    """Run steps, [(name, function without arguments)], `jobs` at once; names of those that failed.
 
     All are tried, and why one failed is printed on standard error.
     """
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
-    running, failed, steps = {}, [], list(steps)
+    running, failed = {}, []
     (root() / "logs").mkdir(exist_ok=True)
     gc.set_threshold(10**6)  # garbage is looked for seldom, and what is imported never
     gc.freeze()
     while steps or running:
         # begin
         while steps and len(running) < jobs:
-            name, *work = steps.pop(0)
+            name, function = steps.pop(0)
             log = root() / "logs" / f"{name.replace('/', '-')}.log"
-            process = context.Process(target=fork, args=(log, *work))
+            process = context.Process(target=fork, args=(log, function))
             process.start()
             running[process.sentinel] = process, name, log
         # end
@@ -97,7 +97,7 @@ def why(name, log, code):
     words = printable("\n".join(log.read_text("utf-8", "replace").splitlines()[-15:]))
     if code == 1 and "rbp: " in words:
         return f"rbp: {name}: {words.rpartition('rbp: ')[2]}"
-    return f"{words}\nrbp: {name} ended before its end, with exit code {code}.".strip()
+    return f"{words}\nrbp: {name} ended before its end, with exit code {code}."
 
 
 def ended(run):

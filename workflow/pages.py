@@ -26,7 +26,7 @@ import time
 from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -56,7 +56,6 @@ from rbplib.families import (
     load_family,
     one_each,
     root,
-    telling,
     write_text,
 )
 from rbplib.models import file_digest
@@ -67,26 +66,20 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 TOGETHER = "all"  # folder of the pages that show several families
 DEFAULT_FAMILY = "nano-pythia"  # its pages tell the story in the contents
 # by names without their numbers
-JOINED = {"families"}  # once more on the families that a reader named
-LAST = {"findings"}  # they read all pages before them
-NO_TABLE = {"train_your_own"}  # it takes a family, and trains models
+JOINED = "families"  # once more on the families that a reader named
+LAST = "findings"  # it reads all pages before it
+NO_TABLE = "train_your_own"  # it takes a family, and trains models
 AUTHORS = "gpt2-authors"  # evidence of its own: only Findings shows it beside others
 MEASURING = ("device", "dtype", "replace")  # settings of the workflow that pages have no part in
-CODE = ("paper.", "training.")  # whose modules are followed from a notebook
-EVERY = ["rbplib/*.py", "workflow/pages.py", "notebooks/words.md"]
-EVERY += ["book/claims.yml", "book/findings.yml", "published/*.csv"]  # what every page follows from
-READS = {  # what modules of paper/ read, but by `held` of names
-    "moving": "paper/show/charts/*.yml",
-    "probes": "published/probes/*/*.csv",
-    "tables_here": "published/ranks/*.*",
-    "verify": "book/reference.csv",
-}
+EVERY = ["rbplib/*.py", "workflow/pages.py", "notebooks/words.md"]  # what every page follows from
+EVERY += ["book/claims.yml", "book/findings.yml", "paper/show/charts/*.yml"]
+EVERY += ["published/*.csv", "published/ranks/*.*", "published/probes/*/*.csv"]
+IMPORT = re.compile(r"(?:from|import) ((?:paper|training)[.\w]*)(?: import (\([^)]*\)|.*))?")
 HELD = re.compile(r"\bheld\(((?:\"[^\"]*\"[, ]*)+)\)")
 PARAMETERS = {"parameters", "injected-parameters"}
 SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
 TITLE = re.compile(r"^\s*# (.*?)\s*$", re.M)
 FOLDERS = re.compile(r"(?<=[\"'])/(?:[^\"'/\n]+/)+(?=[^\"'/\n]+[\"'])")  # of a file given by path
-NO_PYTHON = re.compile(r"\A%%[\s\S]*|^[%!].*", re.M)  # a cell of words, or a line for the shell
 WARM = ("paper.evidence", "paper.show.figures", "paper.show.moving")  # slow to import
 INLINE = "module://matplotlib_inline.backend_inline"  # which a kernel has
 LIBRARIES = ("numpy", "scipy", "pandas", "statsmodels")
@@ -170,22 +163,24 @@ def pages(families=(), corpora=(), only=False, **settings):
 
     # of each family, then of several
     book = []
-    each = [name for name in notebooks() if not is_once(name)]
     for family in shown:
         texts = corpora if family in own or not own else ()
+        each = [name for name in notebooks() if not is_once(name)]
         book += [page(name, family.name, [family], texts) for name in each]
     for name in filter(is_once, notebooks()):
-        apart = [f for f in own if f.name != AUTHORS or plain(name) != "findings"]
-        several = [family for family in shown if family not in apart] or shown
+        late = plain(name) == LAST
+        several = [f for f in shown if f not in own or late and f.name == AUTHORS]
         book.append(page(name, TOGETHER, several, () if own else corpora))
-        if plain(name) in JOINED and own:
+        if plain(name) == JOINED and own:
             book.append(page(name, own[0].name, shown, () if own[0].imported else corpora))
     # a page on a model of others is none while no table of it is here
     book = [page for page in book if "real" not in defaults(page.name) or here(page, "real")]
-    first = [page for page in book if plain(page.name) not in LAST]
-    for page in sorted((page for page in book if page not in first), key=lambda page: page.name):
-        apart = {f.name for f in own if f.name != AUTHORS or plain(page.name) != "findings"}
-        after = tuple(before.path for before in first if before.folder not in apart)
+    # the last reads the executed pages of its families
+    first = [page for page in book if plain(page.name) != LAST]
+    last = [page for page in book if page not in first]
+    for page in last:
+        folders = {TOGETHER, *(family.name for family in page.families)}
+        after = tuple(before.path for before in first if before.folder in folders)
         first.append(replace(page, after=after))
     return first
 
@@ -207,15 +202,13 @@ def corpora_of(family, corpora):
     return asked(family, None, corpora)[2]
 
 
-def texts(page, family):
-    """Corpora of a page, as a family has them."""
-    return corpora_of(family.path, page.corpora)
-
-
-def with_repeats(families):
-    """Families, and those that are their models trained again."""
-    repeats = [load_family(family.repeats) for family in families if family.repeats]
-    return [*families, *repeats]
+def reads(families, corpora):
+    """[(family, its Corpora)] of families, and of those that are their models trained again."""
+    rows = []
+    for family in families:
+        ladders = [family, load_family(family.repeats)] if family.repeats else [family]
+        rows += [(ladder, corpora_of(family.path, corpora)) for ladder in ladders]
+    return rows
 
 
 def here(page, parameter):
@@ -227,14 +220,13 @@ def here(page, parameter):
 
 def tables(page):
     """Paths of the rank tables that a page reads, of families trained again too."""
-    if plain(page.name) in NO_TABLE:
+    if plain(page.name) == NO_TABLE:
         return []
     wanted, paths = defaults(page.name) | page.parameters, []
     others = [here(page, key) for key in ("real", "raw") if key in wanted]
-    for family in filter(None, [*page.families, *others]):
-        names = {wanted.get("fetched"), *(corpus.name for corpus in texts(page, family))}
-        for ladder in with_repeats([family]):
-            paths += [p for p in table_paths(ladder.name) if p.name.split(".")[0] in names]
+    for family, corpora in reads(filter(None, [*page.families, *others]), page.corpora):
+        names = {wanted.get("fetched"), *(corpus.name for corpus in corpora)}
+        paths += [p for p in table_paths(family.name) if p.name.split(".")[0] in names]
     return paths
 
 
@@ -249,22 +241,15 @@ def followed(path):
     """Files of the repository that a notebook or module imports or reads, wherever in it."""
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
-        cells = json.loads(source)["cells"]
-        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-        source = "\n".join(NO_PYTHON.sub("", cell) for cell in code)
-    # `import name`, and of `from module import name` both, as the name may be a module
-    names = set()
-    with telling(f"{path} is not Python"):
-        tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            module = getattr(node, "module", "")
-            names.update([module, *(f"{module}.{alias.name}" for alias in node.names)])
-    names = {name.strip(".") for name in names if name.strip(".").startswith(CODE)}
-    files = set().union(*(brought(f"{name.replace('.', '/')}.py") for name in names))
+        source = "\n".join("".join(cell["source"]) for cell in json.loads(source)["cells"])
+    files = set()
+    for module, names in IMPORT.findall(source):
+        # of `from module import name` both, as the name may be a module
+        for name in [module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))]:
+            files |= brought(f"{name.replace('.', '/')}.py")
     for words in HELD.findall(source):
-        place = "/".join(re.findall(r'"(.*?)"', words))
-        files |= brought(place) | brought(f"{place}/*")
+        path = "/".join(re.findall(r'"(.*?)"', words))
+        files |= brought(path) | brought(f"{path}/*")
     return {file for file in files if file.is_file()}
 
 
@@ -275,9 +260,7 @@ def follows(path):
         files |= new
         code = [file for file in new if file.suffix in (".py", ".ipynb")]
         new = set().union(*map(followed, code)) - files
-    for pattern in [*EVERY, *(READS[file.stem] for file in files if file.stem in READS)]:
-        files |= brought(pattern)
-    return files
+    return files.union(*map(brought, EVERY))
 
 
 @cache
@@ -289,15 +272,14 @@ def table_digest(path):
 def made_of(page):
     """A digest of all that a page follows from."""
     files = follows(notebooks()[page.name]).union(page.after)
-    for family in page.families:
-        for one in with_repeats([family]):
-            files |= {one.path, *brought(f"published/ranks/{one.name}.parquet")}
-        places = [corpus.file or corpus.path for corpus in texts(page, family)]
+    for family, corpora in reads(page.families, page.corpora):
+        files |= {family.path, *brought(f"published/ranks/{family.name}.parquet")}
+        places = [corpus.file or corpus.path for corpus in corpora]
         files.update(map(Path, filter(None, places)))  # of a label neither
     here = f"{root()}/"
     contents = {str(f).removeprefix(here): file_digest(f) for f in files if f.is_file()}
-    tables_here = list(map(table_digest, tables(page)))
-    return digest([page.name, page.folder, page.parameters, contents, tables_here])
+    columns = list(map(table_digest, tables(page)))
+    return digest([page.name, page.folder, page.parameters, contents, columns])
 
 
 def is_current(page, made):
@@ -319,53 +301,48 @@ def stale(book):
 # ---- run one
 
 
-class Shown(DisplayHook):
+outputs = []  # of the cell that runs, in the order in which they come, as of a kernel
+
+
+def keep(kind, **parts):
+    outputs.append(nbformat.v4.new_output(kind, **parts))
+
+
+class Value(DisplayHook):
     """Keeps the value of a cell's last line."""
 
     def write_output_prompt(self):
         """Nothing: it is no terminal."""
 
     def write_format_data(self, data, metadata=None):
-        keep(self.shell, "execute_result", data=data, metadata=metadata or {})
+        about = {"metadata": metadata or {}, "execution_count": self.prompt_count}
+        keep("execute_result", data=data, **about)
 
 
 class Display(DisplayPublisher):
     """Keeps what a cell displays."""
 
     def publish(self, data, metadata=None, **_):
-        keep(self.shell, "display_data", data=data, metadata=metadata or {})
-
-    def clear_output(self, wait=False):
-        self.shell.shown.clear()
-
-
-class Shell(InteractiveShell):
-    """IPython, whose cells' outputs are kept in the order in which they come, as a kernel's are."""
-
-    displayhook_class = Type(Shown)
-    display_pub_class = Type(Display)
-    shown = ()
-
-    def ask_exit(self):
-        raise SystemExit  # of exit() and quit()
+        keep("display_data", data=data, metadata=metadata or {})
 
 
 class Printed(io.TextIOBase):
     """Standard output of cells."""
 
     def write(self, text):
-        shown = Shell.instance().shown
-        if not text:
-            return 0
-        if shown and shown[-1].output_type == "stream":
-            shown[-1].text += text
-        else:
-            keep(Shell.instance(), "stream", name="stdout", text=text)
+        if outputs and outputs[-1].output_type == "stream":
+            outputs[-1].text += text
+        elif text:
+            keep("stream", name="stdout", text=text)
         return len(text)
 
 
-def keep(shell, kind, **parts):
-    shell.shown.append(nbformat.v4.new_output(kind, **parts))
+class Shell(InteractiveShell):
+    displayhook_class = Type(Value)
+    display_pub_class = Type(Display)
+
+    def ask_exit(self):
+        raise SystemExit  # of exit() and quit()
 
 
 class InProcess(Engine):
@@ -377,20 +354,16 @@ class InProcess(Engine):
         matplotlib.use(INLINE)
         matplotlib.interactive(True)
         configure_inline_support(shell, INLINE)
-        for index, cell in enumerate(manager.nb.cells):
+        for cell in manager.nb.cells:
             if cell.cell_type != "code" or not cell.source.strip():
                 continue
-            manager.cell_start(cell, index)
-            shell.shown = cell.outputs = []
+            outputs.clear()
             with redirect_stdout(Printed()):
                 result = shell.run_cell(cell.source, store_history=True)
-            for part in (cell, *cell.outputs):
-                if "execution_count" in part:
-                    part.execution_count = result.execution_count
+            cell |= {"outputs": list(outputs), "execution_count": result.execution_count}
             if not result.success:
                 error = result.error_before_exec or result.error_in_exec
                 raise error if isinstance(error, InputError) else failure(manager.nb, cell, error)
-            manager.cell_complete(cell, index)
 
 
 def failure(notebook, cell, error):
@@ -409,7 +382,11 @@ def run(page, made):
     """Run a page with papermill and write it to its place, whole and tidied."""
     with step("page", f"{page.folder}/{page.name}"):
         began = time.monotonic()
-        executed = execute(page)
+        os.chdir(root())
+        logging.getLogger("papermill").setLevel(logging.ERROR)
+        notebook = for_family(notebooks()[page.name], page.parameters.get("family"))
+        how = {"engine_name": "in-process", "progress_bar": False}
+        executed = papermill.execute_notebook(notebook, None, page.parameters, **how)
         tidy(executed, None if page.folder == TOGETHER else page.folder)
         executed.metadata["rbp"] = {
             "notebook": page.name,
@@ -427,15 +404,6 @@ def run(page, made):
         ran = {"page": file_digest(page.path), "seconds": round(time.monotonic() - began)}
         path = root() / "logs" / "runs" / f"{page.folder}-{page.name}.json"
         write_text(path, json.dumps(ran | circumstances()))
-
-
-def execute(page):
-    """The notebook as papermill ran it, in the root."""
-    os.chdir(root())
-    logging.getLogger("papermill").setLevel(logging.ERROR)
-    notebook = for_family(notebooks()[page.name], page.parameters.get("family"))
-    options = {"engine_name": "in-process", "progress_bar": False}
-    return papermill.execute_notebook(notebook, None, page.parameters, **options)
 
 
 def label(path):
@@ -476,7 +444,7 @@ def tidy(page, family=None):
     """Make an executed notebook fit for the book, in place: the same run gives the same bytes.
 
     Templates are Markdown, parameter cells hidden, other code is folded, the first heading names
-    the family unless it is the default or named already; run times, paths and stderr are dropped.
+    the family unless it is the default or named already; run times and paths are dropped.
     """
     as_words(page)
     for number, cell in enumerate(page.cells):
@@ -488,20 +456,17 @@ def tidy(page, family=None):
             tags.add("hide-input")
         cell.metadata["tags"] = sorted(tags)
         cell.id = f"cell-{number}"
-        if cell.cell_type == "code":
-            cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
     # what papermill and a kernel tell of the run
     for part in [page, *page.cells]:
         for name in ("papermill", "execution", "language_info"):
             part.metadata.pop(name, None)
 
     # the first heading names the family
-    headings = [c for c in page.cells if c.cell_type == "markdown" and TITLE.search(c.source)]
-    if not headings:
-        raise InputError("the notebook has no heading: begin its first cell with '# Title'.")
-    title = TITLE.search(headings[0].source)[1]
-    if family not in (None, DEFAULT_FAMILY, *re.findall(r"[^\s()]+", title)):
-        headings[0].source = TITLE.sub(rf"# \1 ({family})", headings[0].source, count=1)
+    for cell in page.cells:
+        if cell.cell_type == "markdown" and (title := TITLE.search(cell.source)):
+            if family not in (None, DEFAULT_FAMILY, *re.findall(r"[^\s()]+", title[1])):
+                cell.source = TITLE.sub(rf"# \1 ({family})", cell.source, count=1)
+            break
 
 
 # ---- run several
@@ -512,28 +477,25 @@ def run_pages(folders=(), page="", family="", corpus="", book=None, last=False, 
 
     Raises InputError: the book has no such page. RuntimeError: one failed.
     """
-    named = {"families": [family] if family else None, "corpora": [corpus] if corpus else None}
-    settings = (book or {}) | {key: value for key, value in named.items() if value}
-    chosen = [one for one in pages(**settings) if bool(one.after) == last or one.name == page]
+    named = {"families": [family], "corpora": [corpus]}
+    book = (book or {}) | {key: value for key, value in named.items() if any(value)}
+    chosen = [one for one in pages(**book) if one.name == page or bool(one.after) == last]
     if page:
         check_choice(page, notebooks(), "notebook")
-        together = is_once(page) and not family
-        folders = [TOGETHER if together else load_family(family or DEFAULT_FAMILY).name]
+        folder = load_family(family or DEFAULT_FAMILY).name
+        folders = [TOGETHER if is_once(page) and not family else folder]
         chosen = [one for one in chosen if one.name == page]
     chosen = [one for one in chosen if one.folder in (folders or [one.folder])]
     if page and not chosen:
         raise InputError(f"the book has no page {page} of {folders[0]}.")
 
-    # those that read all others one after the other, as each may read those before it
-    failed = []
-    for several in [[one] for one in chosen] if last else [chosen]:
-        waiting = sorted(stale(several), key=lambda pair: pair[0].folder != TOGETHER)
-        for name in WARM if waiting else ():
-            with suppress(ImportError):  # a page tells best what it lacks
-                import_module(name)
-        steps = [(f"{one.folder}/{one.name}", run, (one, made)) for one, made in waiting]
-        failed += run_all(steps, jobs)
-    if failed:
+    # those of several families take longest
+    waiting = sorted(stale(chosen), key=lambda pair: pair[0].folder != TOGETHER)
+    for name in WARM if waiting else ():
+        with suppress(ImportError):  # a page tells best what it lacks
+            import_module(name)
+    steps = [(f"{one.folder}/{one.name}", partial(run, one, made)) for one, made in waiting]
+    if failed := run_all(steps, jobs):
         raise RuntimeError(f"not made: {', '.join(failed)}")
 
 
