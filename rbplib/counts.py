@@ -121,11 +121,11 @@ def counts_here(family, wanted, command, rows=True):
         return [], wanted
     mend = "choose another" if family.imported else f"measure its ranks by `{command}`"
     tables = read_counts(path, mend, rows)
-    counted, lacking = [], []
+    counted, missing = [], []
     for record in wanted:
         table = tables.get(known_by(record))
         if table is None:
-            lacking.append(record)
+            missing.append(record)
             continue
         if different := [name for name, what in record.items() if table.record.get(name) != what]:
             raise InputError(
@@ -133,7 +133,7 @@ def counts_here(family, wanted, command, rows=True):
                 f"{' and '.join(different)} than what is asked for: {mend}."
             )
         counted.append(table)
-    return counted, lacking
+    return counted, missing
 
 
 def known_by(record):

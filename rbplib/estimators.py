@@ -121,7 +121,7 @@ class Floor(Line):
         u = u.T[..., None]  # (M, B, 1)
         v = u * np.exp(-grid * z[:, None, None])  # (M, B, G)
         # Sums over the models.
-        one_u, one_v, u_u, u_v, v_v = (of.sum(axis=0) for of in (u, v, u * u, v * u, v * v))
+        one_u, one_v, u_u, u_v, v_v = (part.sum(axis=0) for part in (u, v, u * u, v * u, v * v))
         # Two linear equations. A floor lies at 0 or above, C above 0.
         with np.errstate(divide="ignore", invalid="ignore"):
             floor = (v_v * one_u - u_v * one_v) / (u_u * v_v - u_v**2)

@@ -171,9 +171,9 @@ class Plan:
         self.parts, self.tables = {}, 0
         for name, family in every.items():
             on = list(texts[name])
-            lacking = [] if family.imported else missing(family, on, **self.how)
-            self.tables += len(lacking)
-            for model in dict.fromkeys(model for model, _ in lacking):
+            absent = [] if family.imported else missing(family, on, **self.how)
+            self.tables += len(absent)
+            for model in dict.fromkeys(model for model, _ in absent):
                 part = "small" if self.is_small(family) else f"{name}/{model}"
                 self.parts.setdefault(part, []).append((family, model, on))
         # pages that are to run: stale, of tables to come, or, if any runs, of all pages before them

@@ -21,8 +21,8 @@ def on_a_gpu(count, command):
     while True:
         # the first without a lock
         for number in numbers.split(",")[:count]:
-            place = root() / "logs" / f".gpu-{number}.lock"
-            with suppress(Timeout), FileLock(place, 0, fallback_to_soft=False):
+            lock = root() / "logs" / f".gpu-{number}.lock"
+            with suppress(Timeout), FileLock(lock, 0, fallback_to_soft=False):
                 os.environ["CUDA_VISIBLE_DEVICES"] = number
                 return subprocess.call(command)
         time.sleep(1)
