@@ -208,8 +208,8 @@ class Plan:
 
     def measured_for(self, folder):
         """Parts of the measuring that the pages of a folder wait for."""
-        names = {part: {row[0].name for row in rows} for part, rows in self.parts.items()}
-        return [part for part in names if names[part] & {*self.read[folder]}]
+        rows = [(part, family.name) for part in self.parts for family, *_ in self.parts[part]]
+        return list(dict.fromkeys(part for part, name in rows if name in self.read[folder]))
 
 
 # ---- all of it
