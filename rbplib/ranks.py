@@ -256,8 +256,8 @@ def _by_blocks(states, head, targets):
     doubtful = total.isfinite().logical_not()
     doubtful = doubtful.nonzero()[:, 0]
     if len(doubtful):
-        again = _by_rows(states[doubtful], head.product, targets[doubtful], GRAIN)
-        for column, values in zip(ranks, again, strict=True):
+        exact = _by_rows(states[doubtful], head.product, targets[doubtful], GRAIN)
+        for column, values in zip(ranks, exact, strict=True):
             column[doubtful] = values
     return ranks
 
