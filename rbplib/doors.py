@@ -366,7 +366,7 @@ def tell_columns(rows, frame, quantity, total, error, name):
     others = [str(column)[:60] for column in rows if column not in used]
     hint = " (say --columns D=tokens if they are those of training)"
     hint = hint if "tokens" in others and "D" not in rows else ""
-    told = {
+    reasons = {
         f"D of {name} is blank or 0 in row(s) {', '.join(map(str, lacking[:MOST_TOLD]))}: only "
         "forecasts in tokens need it.": len(lacking) and "D" in rows,
         f"models of {name} saw several amounts of text (D): a law in size mixes them, "
@@ -377,7 +377,7 @@ def tell_columns(rows, frame, quantity, total, error, name):
         f"{name} has no sources or errors: its intervals are of other sizes alone.": not error
         and "source" not in rows,
     }
-    for message, holds in told.items():
+    for message, holds in reasons.items():
         if holds:
             complain(message)
 
@@ -780,9 +780,9 @@ def import_answers(path, family, name=None):
     ((wanted,),) = expected(family, [model], [corpus], protocol, [documents]).values()
     precision = {}
     for key in ("weights_dtype", "head_dtype"):
-        told = str(header.get(key)).lower().removeprefix("torch.")
-        told = ALSO.get(told, told)
-        precision[key] = told and check_choice(told, PRECISIONS, key)
+        dtype = str(header.get(key)).lower().removeprefix("torch.")
+        dtype = ALSO.get(dtype, dtype)
+        precision[key] = dtype and check_choice(dtype, PRECISIONS, key)
     record = wanted | source | sizes_of(model) | precision
     record |= {"definition": header["ties"], "lacks": ["ties"]}
     record["tokenizer_digest"] = about["tokenizer"]
@@ -799,11 +799,11 @@ def import_answers(path, family, name=None):
             f"on page 16 of the book exponents move by up to {HALF_MOVED:.0%} of their "
             "95% interval over other text."
         )
-    for key, told in precision.items():
-        if wanted.get(key, told) != told:
+    for key, dtype in precision.items():
+        if wanted.get(key, dtype) != dtype:
             name = name or f"{family.name}-{header['engine']}"
             complain(
-                f"{family.name} is measured with {key} {wanted[key]}, not {told or 'unknown'}: "
+                f"{family.name} is measured with {key} {wanted[key]}, not {dtype or 'unknown'}: "
                 f"the table of {path} is of the family {name}."
             )
     if name:
@@ -843,8 +843,8 @@ def engine_columns(path, lines, is_ours, windows, record):
     if missing := len(windows.windows) - len(parts):
         raise InputError(f"{path} lacks {missing} of {len(windows.windows)} windows: add them.")
 
-    told = (parts[number] for number in sorted(parts))
-    rows = dict(zip(COLUMNS, map(np.concatenate, zip(*told, strict=True)), strict=False))
+    ordered = (parts[number] for number in sorted(parts))
+    rows = dict(zip(COLUMNS, map(np.concatenate, zip(*ordered, strict=True)), strict=False))
     rank, logprob = rows.pop("greater"), rows.pop("ties")
     check_possible(path, rows, rank, logprob, record["vocab_size"])
     return told_ranks(rows, rank, logprob, record)
