@@ -240,9 +240,9 @@ def listed(what, name, rows_of):
     """(rows of what is named, or of all there are, exit code). Of several, one that cannot be read
     is told, and the others are listed."""
     rows, code = [], 0
-    for known in [name] if name else sorted(yaml_files(what)):
+    for entry in [name] if name else sorted(yaml_files(what)):
         try:
-            rows += rows_of(known)
+            rows += rows_of(entry)
         except InputError as error:
             if name:
                 raise

@@ -332,8 +332,8 @@ def family_losses(part, quantity, total, error, seeded, name):
     for k in ks.unique():
         rows = ks == k
         # an error of 0, or none, is not known
-        known = bool(error) and bool((errors[rows][0] > 0).all())
-        unknown |= bool(error) and not known
+        positive = bool(error) and bool((errors[rows][0] > 0).all())
+        unknown |= bool(error) and not positive
         loss = Loss(
             sums=values[rows],
             totals=totals[rows, 0],
@@ -346,7 +346,7 @@ def family_losses(part, quantity, total, error, seeded, name):
             corpus=name,
             models=tuple(np.asarray(models, object)),
             labels=tuple(sources[rows]),
-            se=errors[rows][0] if known else None,
+            se=errors[rows][0] if positive else None,
         )
         losses.append(replace(loss, repeats=loss) if seeded else loss)
     if unknown:

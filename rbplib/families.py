@@ -110,10 +110,10 @@ class Family:
     def model(self, name):
         """The Model of that name, or id."""
         self.need_models()
-        known = {key: model for model in self.models for key in (model.id, model.name)}
-        if name not in known:
-            raise InputError(f"family {self.name!r} has no model {name!r}: {nearest(name, known)}")
-        return known[name]
+        models = {key: model for model in self.models for key in (model.id, model.name)}
+        if name not in models:
+            raise InputError(f"family {self.name!r} has no model {name!r}: {nearest(name, models)}")
+        return models[name]
 
 
 @dataclass(frozen=True)
@@ -366,7 +366,7 @@ def as_number(text):
 
 def nearest(name, names):
     """A hint for an unknown name: the nearest known one, or the list."""
-    names = [str(known) for known in names]
+    names = [str(choice) for choice in names]
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"choose one of {', '.join(names[:50])}."
 

@@ -650,8 +650,8 @@ def sizes_of(model):
             raise
         return {"nonembedding_params": model.nonembedding_params}
     # sizes that are known need no torch
-    known = held("families", "sizes.json")
-    sizes = fields.get("sizes") or (known.is_file() and read_json(known).get(digest(fields)))
+    path = held("families", "sizes.json")
+    sizes = fields.get("sizes") or (path.is_file() and read_json(path).get(digest(fields)))
     return checked_sizes(model, sizes or model_sizes(fields))
 
 

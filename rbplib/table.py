@@ -119,8 +119,8 @@ class RankTable:
         "greater+ties" is the paper's Eq. 3, "greater+1" its authors' code, "random" the expected
         rank when ties are broken at random, float64.
         """
-        known = self.record.get("definition")
-        if known and definition not in (known, DEFINITIONS[0]):
+        taken = self.record.get("definition")
+        if taken and definition not in (taken, DEFINITIONS[0]):
             self.refuse("ties", f"the rank {definition!r}")
         others = {"greater+ties": self.ties, "greater+1": 1, "random": (self.ties + 1) / 2}
         others = others[check_choice(definition, DEFINITIONS, "rank definition")]
@@ -481,8 +481,8 @@ def labelled(family, name, results=None):
                 "was measured on under this name: go elsewhere for that, or give its path."
             )
         elif record:
-            known = {key: record.get(key) for key in ("sample", "corpus_digest", "units")}
-            return Corpus(name, source="table", where=known)
+            where = {key: record.get(key) for key in ("sample", "corpus_digest", "units")}
+            return Corpus(name, source="table", where=where)
     return load_corpus(name)
 
 
