@@ -376,8 +376,8 @@ def table_laws(source, ks, options):
 
     losses, left_out = read_losses(source, **options)
     there = {loss.k for loss in losses}
-    if lacking := set(ks or ()) - there:
-        raise InputError(f"{title(source)} has nothing at k = {min(lacking)}: name another k.")
+    if absent := set(ks or ()) - there:
+        raise InputError(f"{title(source)} has nothing at k = {min(absent)}: name another k.")
     wanted = [loss for loss in losses if loss.k in (ks or there)]
     return [(loss, counted(loss, (), left_out.get(loss.family, []))) for loss in wanted]
 

@@ -359,7 +359,7 @@ def family_losses(part, quantity, total, error, seeded, name):
 
 def tell_columns(rows, frame, quantity, total, error, name):
     """Say what the columns of a table of numbers do not tell, or were not used for."""
-    lacking = frame.index[~(frame["D"] > 0)] + 1
+    blank = frame.index[~(frame["D"] > 0)] + 1
     used = [quantity, total, error, "model", "S", *BLANK, "seed"]
     # a loss has no use for the tokens of its text
     used += [QUANTITIES[quantity]] if QUANTITIES[quantity] != "tokens" else []
@@ -367,8 +367,8 @@ def tell_columns(rows, frame, quantity, total, error, name):
     hint = " (say --columns D=tokens if they are those of training)"
     hint = hint if "tokens" in others and "D" not in rows else ""
     reasons = {
-        f"D of {name} is blank or 0 in row(s) {', '.join(map(str, lacking[:MOST_TOLD]))}: only "
-        "forecasts in tokens need it.": len(lacking) and "D" in rows,
+        f"D of {name} is blank or 0 in row(s) {', '.join(map(str, blank[:MOST_TOLD]))}: only "
+        "forecasts in tokens need it.": len(blank) and "D" in rows,
         f"models of {name} saw several amounts of text (D): a law in size mixes them, "
         "and `rbp predict --tokens` does not.": frame["D"].nunique() > 1,
         f"columns of {name} that are not used: {some(others, len(others))}{hint}.": others,

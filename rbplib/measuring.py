@@ -464,13 +464,13 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
     check_tokenizers(family)
     length, notes = window_length(family), []
     here = tables_here(*wanted, protocol, results, counts=False, rows=False, dtype=dtype)
-    lacking = [model for model, _ in here[1]]
+    absent = [model for model, _ in here[1]]
     texts = [plan_text(corpus, length, protocol, notes) for corpus in corpora]
     rows = []
     for model in models:
         check_window(model, length)
         row = plan_model(model, notes, dtype)
-        rows.append(row | {"tables_to_measure": lacking.count(model.name)})
+        rows.append(row | {"tables_to_measure": absent.count(model.name)})
     tell_candidates({row["model"]: row["vocab_size"] for row in rows}, notes.append)
 
     # what is still to be fetched and measured, beside what there is room for

@@ -670,8 +670,8 @@ def family_tables(family, corpus, protocol="paper", results=None, partial=False,
     wanted = asked(family, None, [corpus], protocol, results)
     family, _, (text,) = wanted
     how = {"protocol": protocol, "results": results, "counts": counts}
-    ladders, lacking = tables_here(*wanted, **how)
-    tables, names = ladders[text.name], tuple(model for model, _ in lacking)
+    ladders, absent = tables_here(*wanted, **how)
+    tables, names = ladders[text.name], tuple(model for model, _ in absent)
     # which are missing, and how to make them
     if not tables or names and not partial:
         message = f"{family.name} has no rank table on {text.name} of {', '.join(names)}"
