@@ -592,10 +592,10 @@ def compare_families(S, n_bootstrap, form, **options):
     tell(records, form)
 
 
-def ratio_columns(comparison, of=""):
+def ratio_columns(comparison, pair_name=""):
     """The ratio of a Comparison with its intervals, as columns."""
-    ends = {f"ci_{of}{noise}": pair for noise, pair in comparison.intervals.items()}
-    return {f"{of}ratio": comparison.ratio, **ends}
+    ends = {f"ci_{pair_name}{noise}": pair for noise, pair in comparison.intervals.items()}
+    return {f"{pair_name}ratio": comparison.ratio, **ends}
 
 
 # --- Doors

@@ -313,7 +313,7 @@ def family_losses(part, quantity, total, error, seeded, name):
             f"of the same {total or 'text'}."
         )
     ks, sources = (wide.index.get_level_values(column) for column in ("k", "source"))
-    sizes, tokens, models = (wide["se"].columns.get_level_values(of) for of in columns)
+    sizes, tokens, models = (wide["se"].columns.get_level_values(level) for level in columns)
     if not models.is_unique:
         models = [f"{model} on {D:g} tokens" for model, D in zip(models, tokens, strict=True)]
 
@@ -390,7 +390,9 @@ def number_rows(S, loss, hits, totals):
     columns = {"S": S, "loss": loss, "hits": hits, "tokens": totals}
     with telling("S, hits and loss do not fit together, give one number a model"):
         # by their places: a Series has an index of its own
-        columns = {name: np.asarray(of)[()] for name, of in columns.items() if of is not None}
+        columns = {
+            name: np.asarray(values)[()] for name, values in columns.items() if values is not None
+        }
         if isinstance(loss, Loss) or list(columns) not in (["S", "loss"], ["S", "hits", "tokens"]):
             raise InputError("give S= and loss=, or S=, hits= and totals=, or a Loss without them.")
         rows = pd.DataFrame({"tokens": 1} | columns)
