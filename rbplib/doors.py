@@ -60,7 +60,6 @@ from rbplib.sheets import (
 )
 from rbplib.table import (
     COLUMNS,
-    asked,
     checked_columns,
     columns_digest,
     expected,
@@ -70,6 +69,7 @@ from rbplib.table import (
     ranks_path,
     read_record,
     records_of,
+    resolve,
     write_table,
 )
 from rbplib.texts import load_documents
@@ -416,7 +416,7 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
         InputError: a model without a table, a family that may not be shared, a file of that name,
             or the file cannot be written.
     """
-    family, _, corpora = asked(family, None, corpora, protocol, results)
+    family, _, corpora = resolve(family, None, corpora, protocol, results)
     refuse_existing(out)
     # what the file says of itself
     about = {"name": family.name, "title": family.title, "note": family.note}
@@ -694,7 +694,7 @@ def family_windows(family, corpus, protocol="paper"):
     from rbplib.models import load_tokenizer, model_folder, tokenizer_digest, window_length
 
     # text and tokenizer, which are here or fetched
-    family, models, (corpus,) = asked(family, None, [corpus], protocol)
+    family, models, (corpus,) = resolve(family, None, [corpus], protocol)
     family.need_models()
     documents, (folder, _) = load_documents(corpus), model_folder(models[0], weights=False)
     tokenizer = load_tokenizer(folder, models[0].id)

@@ -44,12 +44,12 @@ from rbplib.models import (
 from rbplib.table import (
     COLUMNS,
     Ladder,
-    asked,
     expected,
     measuring,
     ranks_path,
     read_table,
     repeated,
+    resolve,
     tables_here,
     tell_candidates,
     write_table,
@@ -109,7 +109,7 @@ def ladders(family, corpora=None, protocol="paper", *, results=None, **options):
         InputError: as of `measured`.
     Cost: one reading of each table; a forward pass over the text for each that is missing.
     """
-    family, _, corpora = asked(family, None, corpora or None, protocol, results)
+    family, _, corpora = resolve(family, None, corpora or None, protocol, results)
     tables = measured(family, corpora, protocol, results=results, **options)
     others, texts = repeated(family, corpora)
     repeats = measured(others, texts, protocol, results=results) if texts else {}
@@ -156,7 +156,7 @@ def measured(
     Cost: where nothing is missing one reading of each table; else one forward pass over every
         window as well.
     """
-    wanted = asked(family, models, corpora, protocol, results)
+    wanted = resolve(family, models, corpora, protocol, results)
     family, models, corpora = wanted
     if replace:
         family.need_models()
@@ -434,7 +434,7 @@ def fetch(family, corpora=None, models=None):
     Args: as of `measured`. Returns {model name: where its files are}; those of a folder stay there.
     Raises InputError: one cannot be had. Cost: the download of what the hub's cache lacks.
     """
-    family, models, corpora = asked(family, models, corpora)
+    family, models, corpora = resolve(family, models, corpora)
     family.need_models()
     for corpus in corpora:
         load_documents(corpus)
@@ -458,7 +458,7 @@ def plan(family, corpora=None, protocol="paper", *, models=None, dtype=None, res
     """
     import torch
 
-    wanted = asked(family, models, corpora, protocol, results)
+    wanted = resolve(family, models, corpora, protocol, results)
     family, models, corpora = wanted
     family.need_models()
     check_tokenizers(family)

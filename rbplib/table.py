@@ -389,19 +389,19 @@ def file_columns(data, record):
     return columns
 
 
-def read_record(path, asked=None, command=""):
+def read_record(path, wanted=None, command=""):
     """The record of a rank table, without its rows; arguments and InputError as of `read_table`."""
-    return read_table(path, asked, command, rows=False).record
+    return read_table(path, wanted, command, rows=False).record
 
 
-def read_table(path, asked=None, command="", rows=True):
+def read_table(path, wanted=None, command="", rows=True):
     """The rank table in a file, its checksums compared.
 
     This alone decides whether a table is used again.
 
     Args:
         path: of the file.
-        asked: entries that its record has to hold, see `expected`.
+        wanted: entries that its record has to hold, see `expected`.
         command: which measures the table, for a sentence; None of an imported one.
         rows: whether its columns are read; without, only its record is.
     Returns:
@@ -424,13 +424,13 @@ def read_table(path, asked=None, command="", rows=True):
         raise InputError(f"{path} is damaged, or no rank table: {mend}") from None
 
     # of what is asked for, where sources of the same text are those of today
-    asked = asked or {}
-    if "units" in asked and record.get("corpus_digest") == asked["corpus_digest"]:
-        drawn = [entries.get("sample") for entries in (record, asked)]
+    wanted = wanted or {}
+    if "units" in wanted and record.get("corpus_digest") == wanted["corpus_digest"]:
+        drawn = [entries.get("sample") for entries in (record, wanted)]
         drawn = [{**d, "group": None} if isinstance(d, dict) else d for d in drawn]
         if drawn[0] == drawn[1]:
-            record |= {name: asked[name] for name in ("sample", "units")}
-    if different := [name for name, value in asked.items() if record.get(name) != value]:
+            record |= {name: wanted[name] for name in ("sample", "units")}
+    if different := [name for name, value in wanted.items() if record.get(name) != value]:
         raise InputError(
             f"{path} was measured with another {' and '.join(different)} than what is asked for: "
             f"{mend}"
@@ -441,7 +441,7 @@ def read_table(path, asked=None, command="", rows=True):
 # --- What is asked for, and where it is
 
 
-def asked(family, models=None, corpora=None, protocol="paper", results=None):
+def resolve(family, models=None, corpora=None, protocol="paper", results=None):
     """(Family, its Models, Corpora) for names or paths.
 
     models: all where None. corpora: the default ones where None; of an imported family labels, and
@@ -552,10 +552,10 @@ def ranks_path(record, results=None):
     return Path(results or results_dir(), "ranks", family, model, f"{corpus}{suffix}.parquet")
 
 
-def record_here(path, asked):
+def record_here(path, wanted):
     """The record of a table that is the one asked for, or None; its rows are not read."""
     with suppress(InputError):
-        return read_record(path, asked)
+        return read_record(path, wanted)
 
 
 def records_of(family, results=None):
@@ -579,7 +579,7 @@ def tables_here(
 ):
     """({corpus name: tables, smallest model first}, [(model, corpus) names without one]).
 
-    Nothing is measured. Arguments as `asked` gives them; options of `expected`. counts: whether
+    Nothing is measured. Arguments as `resolve` gives them; options of `expected`. counts: whether
     `counts.Counts` from the family's file stand for tables that are not here. rows: whether tables
     are read, or their records alone. replace: whether a table of something else is as good as none.
     Raises InputError: a table there is not the one asked for, or models were measured in different
@@ -621,7 +621,7 @@ def missing(family, corpora=(), dtype=None, replace=False, **_):
 
     Rows are not read. Raises InputError: one of another record is there, unless `replace`.
     """
-    wanted = asked(family, None, corpora)
+    wanted = resolve(family, None, corpora)
     return tables_here(*wanted, rows=False, replace=replace, dtype=dtype)[1]
 
 
@@ -667,7 +667,7 @@ def family_tables(family, corpus, protocol="paper", results=None, partial=False,
     Nothing is measured. counts: as of `tables_here`.
     Raises InputError: as `tables_here`, no table at all, or, unless `partial`, a model without one.
     """
-    wanted = asked(family, None, [corpus], protocol, results)
+    wanted = resolve(family, None, [corpus], protocol, results)
     family, _, (text,) = wanted
     how = {"protocol": protocol, "results": results, "counts": counts}
     ladders, absent = tables_here(*wanted, **how)
@@ -683,5 +683,5 @@ def family_tables(family, corpus, protocol="paper", results=None, partial=False,
         raise InputError(f"{message}: {mend}.")
     # trained again
     others, texts = repeated(family, [text])
-    repeats = texts and tables_here(*asked(others, None, texts, protocol), **how)[0][text.name]
+    repeats = texts and tables_here(*resolve(others, None, texts, protocol), **how)[0][text.name]
     return Ladder(tables, repeats), names

@@ -28,7 +28,7 @@ from rbplib.families import (
     write_text,
 )
 from rbplib.models import file_digest
-from rbplib.table import asked, missing
+from rbplib.table import missing, resolve
 from workflow.forks import ended, step
 from workflow.pages import (
     CHECKOUT,
@@ -237,7 +237,7 @@ def start(families=(), corpora=(), jobs=None, gpus=1, **settings):
     Raises InputError: an unknown name, or another process that makes this book.
     """
     families = one_each(map(load_family, families), "families")
-    corpora = asked(*families[:1], None, corpora)[2] if families and corpora else corpora
+    corpora = resolve(*families[:1], None, corpora)[2] if families and corpora else corpora
     settings["families"] = list(map(argument, families))
     settings["corpora"] = [argument(load_corpus(corpus)) for corpus in corpora]
     config = [f"{key}={json.dumps(value)}" for key, value in settings.items() if value]

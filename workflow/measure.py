@@ -18,7 +18,7 @@ import transformers.modeling_utils  # noqa: F401
 from rbplib.families import InputError, root
 from rbplib.measuring import cut_text, measured
 from rbplib.models import load_tokenizer, model_folder, window_length
-from rbplib.table import asked
+from rbplib.table import resolve
 from rbplib.texts import is_made, load_documents
 from workflow.book import Plan
 from workflow.forks import ended, run_all, step
@@ -50,7 +50,7 @@ def measure(part, book, jobs=1):
     cut, rows = {}, plan.parts.get(part, [])  # another process may have measured it
     for family, texts in {row[0].name: row[::2] for row in rows}.values():
         with suppress(InputError):  # which a model's own fork tells
-            share(family, asked(family, None, texts)[2], cut)
+            share(family, resolve(family, None, texts)[2], cut)
 
     steps, how = [], plan.how | {"progress": table, "cut": cut}
     rows.sort(key=lambda row: row[0].models.index(row[0].model(row[1])), reverse=True)

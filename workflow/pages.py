@@ -59,7 +59,7 @@ from rbplib.families import (
     write_text,
 )
 from rbplib.models import file_digest
-from rbplib.table import asked, read_record, table_paths
+from rbplib.table import read_record, resolve, table_paths
 from workflow.forks import ended, run_all, step
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -154,7 +154,7 @@ def pages(families=(), corpora=(), only=False, **settings):
         check_parameters(parameters_cell(notebooks()[name]), given, f"notebook {name}")
         reads = "family" in known_here or known_here.get("families") == []
         if corpora and known_here.get("corpora") == []:
-            given["corpora"] = list(map(argument, asked(several[0], None, corpora)[2]))
+            given["corpora"] = list(map(argument, resolve(several[0], None, corpora)[2]))
         if "family" in known_here and folder != TOGETHER:
             given["family"] = argument(several[0])
         elif known_here.get("families") == [] and several != embedded:
@@ -199,7 +199,7 @@ def is_once(name):
 @cache
 def corpora_of(family, corpora):
     """Corpora of a family, by its path: its own, or those named."""
-    return asked(family, None, corpora)[2]
+    return resolve(family, None, corpora)[2]
 
 
 def reads(families, corpora):

@@ -18,7 +18,7 @@ from rbplib import measuring as m
 from rbplib.cli import main
 from rbplib.families import load_family
 from rbplib.families import root as root_dir
-from rbplib.table import asked, expected, family_tables
+from rbplib.table import expected, family_tables, resolve
 from rbplib.texts import draw_sample, load_documents
 from tests.smallmodels import save_model, tokenizer
 
@@ -283,7 +283,7 @@ def test_what_does_not_decide_the_rows_does_not(root, changed, monkeypatch):
 
 def test_engine_protocol_and_a_hubs_names_are_part_of_what_is_asked(root, monkeypatch):
     def entries(family="toy", **options):
-        return expected(*asked(family, None, ["lines"]), **options)
+        return expected(*resolve(family, None, ["lines"]), **options)
 
     first = entries()
     for options in ({"protocol": "full"}, {"dtype": "bfloat16"}, {"head_dtype": "bfloat16"}):
