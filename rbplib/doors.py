@@ -95,6 +95,7 @@ ALSO = {"float": "float32", "half": "float16", "none": None}  # names that engin
 ROUNDING = 1e-3  # nats that a logprob may be off by
 HALF_MOVED = 0.05  # of its interval: the most that half precision moves an exponent on page 16
 TIE_RULES = ("greater+ties", "greater+1")  # of an engine's ranks
+MOST_LETTERS = 50_000  # bytes of a title and a note
 ROLES = ("family/", "repeats/")  # of tables in an export
 MOST_PACKED = 16  # bytes, or rows, that a byte of an exported table stands for
 # what entries of an exported table's record are
@@ -500,6 +501,9 @@ def import_family(path, name=None):
         texts = {type(about[key]) for key in ("title", "note", "exported", "name")}
         if texts != {str} or not own or about["format"] != "rbp ranks":
             raise ValueError("another format")
+        # as long as a family's file may be, and of letters that it can hold
+        if sum(len(about[key].encode()) for key in ("title", "note")) > MOST_LETTERS:
+            raise ValueError("its title and note are too long")
 
         # the record of each table says where it came from
         origin = {"was": about["name"], "exported": about["exported"], "file": Path(path).name}
@@ -905,8 +909,10 @@ def answered(answer, is_ours, place):
     is_ours: whether a name is the server's of the model. place: of the answer, for messages.
     """
     with telling(f"{place} is an answer that is cut short: have its window read again"):
-        # is it of this model?
         answer = answer if isinstance(answer, dict) else vars(answer)
+        if answer.get("error") or answer.get("object") == "error":
+            raise InputError(f"{place} is an error of its server: have its window read again.")
+        # is it of this model?
         if answer.get("model") and not is_ours(answer["model"]):
             raise InputError(
                 f"{place} holds ranks of {answer['model']!r} under another model's name: "

@@ -244,7 +244,7 @@ def excel_rows(data):
     if not full:
         raise ValueError("no sheet holds rows")
     if full[1:]:
-        complain(f"of the sheets {', '.join(full)} the first is read.")
+        complain(f"of the sheets {', '.join(full)} the first is read, move another to the front.")
     check_most(sheets[full[0]].shape[1])
     return headed(sheets[full[0]].fillna(""))
 

@@ -95,13 +95,15 @@ def test_damage_anywhere_is_found(shared, tmp_path, monkeypatch):
         path.write_bytes(data)
         with pytest.raises(InputError, match="damaged"):
             take(path, "damaged")
-    # a whole file that lacks words about the family
-    with zipfile.ZipFile(shared[1]) as file, zipfile.ZipFile(path, "w") as bad:
-        for name in {*file.namelist()} - {"family.json"}:
-            bad.writestr(name, file.read(name))
-        bad.writestr("family.json", json.dumps(json.loads(file.read("family.json")) | {"title": 7}))
-    with pytest.raises(InputError, match="no export of a family"):
-        take(path, "damaged")
+    # a whole file whose words about the family are none, too many, or no text
+    for title in (7, "x" * 60_000, "\ud800"):
+        with zipfile.ZipFile(shared[1]) as file, zipfile.ZipFile(path, "w") as bad:
+            for name in {*file.namelist()} - {"family.json"}:
+                bad.writestr(name, file.read(name))
+            about = json.loads(file.read("family.json")) | {"title": title}
+            bad.writestr("family.json", json.dumps(about))
+        with pytest.raises(InputError, match="no export of a family"):
+            take(path, "damaged")
     with pytest.raises(InputError, match="check the path: .*No such file"):
         take(tmp_path / "none", "damaged")
     assert list(tmp_path.iterdir()) == [path]

@@ -346,6 +346,10 @@ BAD = {
     "fewer entries": (with_answer([], ids=[0, 9]), "of 1 tokens"),
     "an entry without a rank": (with_answer([{"9": {"logprob": -1}}]), "cut short"),
     "a chat": (with_choice(message={"role": "assistant"}), "a chat's"),
+    "an error of the server": (
+        lambda header, lines: [header, {"object": "error", "message": "too long"}, *lines],
+        "error of its server",
+    ),
     "an answer of SGLang": (with_choice(meta_info={"input_token_logprobs": []}), "SGLang"),
     "no prompt": (with_choice(logprobs={"token_logprobs": [-1]}), "without ranks"),
     "rank 1 for all": (
