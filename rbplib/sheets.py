@@ -203,7 +203,7 @@ def text_rows(text):
 
     if re.search(r"(?m)^[ \t]*#", text):
         text = re.sub(r"(?m)^[ \t]*#.*\n?", "", text)
-    first, *_ = text.strip().splitlines() or [""]
+    first = next(filter(str.strip, text.splitlines()), "")
     # the mark that is there most often outside quotes; else blanks
     bare = re.sub('"[^"]*"', "", first)
     mark = max("\t;,|", key=bare.count)
@@ -250,13 +250,14 @@ def excel_rows(data):
 
 
 def headed(cells):
-    """Cells with the first row as names, without rows and columns that hold nothing, and without
-    columns of numbers that have no name, as an index."""
+    """Cells with the first row that holds something as names, without blank rows, and without
+    columns that have no name, as an index."""
     filled = cells.apply(lambda column: column.astype(str).str.len() > 0)
-    cells = cells.loc[filled.any(axis=1), filled.any()]
-    names = cells.iloc[0].astype(str).str.strip()
+    first = filled.any(axis=1).to_numpy().argmax()
+    names = cells.iloc[first].astype(str).str.strip()
     named = ~names.str.fullmatch(r"(Unnamed: \d+)?").to_numpy(bool)
-    return cells.iloc[1:].set_axis(names, axis=1).loc[:, named]
+    cells, filled = cells.iloc[first + 1 :, named], filled.iloc[first + 1 :, named]
+    return cells[filled.any(axis=1)].set_axis(names[named], axis=1)
 
 
 # --- Columns by our names

@@ -36,7 +36,7 @@ LAYOUTS = {
     "nanogpt": ("# trained at home\n\nstep  N  val_loss", "9  {S:.0f}  {L}", ""),
     "wandb": ('"Name","State","Tags","n_params","eval/loss"',
               '"{m}","finished","","{S:.0f}","{L}"', ""),
-    "pandas": (",model,S,loss", "7,{m},{S},{L}", ""),
+    "pandas": ("\tmodel\tS\tloss", "7\t{m}\t{S}\t{L}", ""),
     "R": ('"model","params","loss"', '"{i}","{m}",{S:e},{L}', ""),
     "europe": ("\ufeffmodel;size;ppl;", "{m};{thin};{Pcomma};\r", ""),
     "markdown": ("| Model | Params | Acc. |\n|---|--:|:-:|", "| {m} | {M} M | {pct}% |", ""),

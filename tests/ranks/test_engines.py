@@ -332,6 +332,7 @@ BAD = {
     "a window missing": (lambda header, lines: [header, *lines[1:]], "lacks 1 of"),
     "a window twice": (lambda header, lines: [header, lines[3], *lines], "twice"),
     "a rank of 0": (changed("rank", 0), "rank outside 1 to"),
+    "a rank without end": (changed("rank", np.inf), "rank outside 1 to"),
     "a logprob that vLLM tells so": (changed("logprob", -9999.0), "logprob"),
     "a likely token of a high rank": (changed("rank", 400), "more than its rank allows"),
     "another model's answer": (
