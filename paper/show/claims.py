@@ -127,11 +127,6 @@ class Claim:
         return "not measured here" if nothing else self.filled(self.found)
 
     @property
-    def sentence(self):
-        """The claim and the first of what was found."""
-        return f"{self.title}: {self.finding.partition('; ')[0]}"
-
-    @property
     def key(self):
         """What the executed page calls it: the claim, and the k that its words name."""
         ranks = f" at k = {', '.join(map(str, self.ranks))}"
