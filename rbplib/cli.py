@@ -311,8 +311,8 @@ def fetch(**options):
     """Fetch weights and text from the hub, for machines without a network."""
     from rbplib.measuring import fetch
 
-    for model, place in fetch(**options).items():
-        print(f"{model}: {place}")
+    for model, folder in fetch(**options).items():
+        print(f"{model}: {folder}")
 
 
 @command(

@@ -619,10 +619,10 @@ def keep_family(name, entry, tables, repeats=(), engine=None):
             entry = entry | {"repeats": part}
 
         # the family's file, which names its repeats', last
-        for path, place in staged.items():
+        for path, temporary in staged.items():
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(place, path)
+                os.replace(temporary, path)
             except OSError as error:
                 raise write_error(path, error) from None
     return files[name]
@@ -844,8 +844,8 @@ def engine_columns(path, lines, is_ours, windows, record):
             number = numbers.pop()
             window = windows.windows[number]
             rows = window.scored
-            place = np.full_like(rows, window.document), window.start + rows
-            parts[number] = *place, window.ids[rows].astype(int), rank[rows], logprob[rows]
+            at = np.full_like(rows, window.document), window.start + rows
+            parts[number] = *at, window.ids[rows].astype(int), rank[rows], logprob[rows]
     if missing := len(windows.windows) - len(parts):
         raise InputError(f"{path} lacks {missing} of {len(windows.windows)} windows: add them.")
 
@@ -898,7 +898,7 @@ OTHER_ANSWERS = {
 }
 
 
-def answered(answer, is_ours, place):
+def answered(answer, is_ours, where):
     """(ids, ranks, logprobs) of each window of an answer; the first id may be None.
 
     That is {"ids", "rank", "logprob"}, lists of one length that begin with an id, None and None; or
@@ -906,24 +906,24 @@ def answered(answer, is_ours, place):
     result of `LLM.generate`, whose entries map the id of the token to "rank" and "logprob". Of
     several in an entry the one of `prompt_token_ids` is taken.
 
-    is_ours: whether a name is the server's of the model. place: of the answer, for messages.
+    is_ours: whether a name is the server's of the model. where: of the answer, for messages.
     """
-    with telling(f"{place} is an answer that is cut short: have its window read again"):
+    with telling(f"{where} is an answer that is cut short: have its window read again"):
         answer = answer if isinstance(answer, dict) else vars(answer)
         if answer.get("error") or answer.get("object") == "error":
-            raise InputError(f"{place} is an error of its server: have its window read again.")
+            raise InputError(f"{where} is an error of its server: have its window read again.")
         # is it of this model?
         if answer.get("model") and not is_ours(answer["model"]):
             raise InputError(
-                f"{place} holds ranks of {answer['model']!r} under another model's name: "
+                f"{where} holds ranks of {answer['model']!r} under another model's name: "
                 "give each model a file of its own."
             )
         for choice in answer.get("choices", [answer]):
             for key, what in OTHER_ANSWERS.items():
                 if key in choice or key in (choice.get("logprobs") or ()):
-                    raise InputError(f"{place} is {what}.")
+                    raise InputError(f"{where} is {what}.")
             if "prompt_logprobs" in choice:
-                tokens = vllm_tokens(choice, place)
+                tokens = vllm_tokens(choice, where)
             else:
                 tokens = zip(*(choice[key] for key in ("ids", "rank", "logprob")), strict=True)
             ids, rank, logprob = zip(*tokens, strict=True)
@@ -933,12 +933,12 @@ def answered(answer, is_ours, place):
             yield ids, np.array(rank, float), np.array(logprob, float)
 
 
-def vllm_tokens(choice, place):
+def vllm_tokens(choice, where):
     """[(id, rank, logprob)] of the prompt of one choice of vLLM, the first without the last two."""
     ids, entries = choice.get("prompt_token_ids"), choice["prompt_logprobs"]
     if not entries or ids and len(ids) != len(entries):
         raise InputError(
-            f"{place} has prompt_logprobs of {len(entries or ())} tokens, where "
+            f"{where} has prompt_logprobs of {len(entries or ())} tokens, where "
             f"{len(ids or ()) or 'each token'} were expected: have its window read again."
         )
     tokens = [(ids[0] if ids else None, None, None)]
@@ -947,13 +947,13 @@ def vllm_tokens(choice, place):
         entry = {int(token): about for token, about in entry.items()}
         if not ids and len(entry) > 1:
             raise InputError(
-                f"{place} has {len(entry)} candidates at position {position} and does not say "
+                f"{where} has {len(entry)} candidates at position {position} and does not say "
                 "which is the text's: ask with prompt_logprobs 0, or with return_token_ids."
             )
         token = ids[position] if ids else next(iter(entry))
         if token not in entry:
             raise InputError(
-                f"{place} has no entry of token {token} at position {position}, but of "
+                f"{where} has no entry of token {token} at position {position}, but of "
                 f"{list(entry)[:3]}: have its window read again, with prompt_logprobs 0."
             )
         about = entry[token] if isinstance(entry[token], dict) else vars(entry[token])

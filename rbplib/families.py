@@ -178,10 +178,10 @@ def family_of(entry, path):
     # one model twice, or two of one name
     seen = set()
     for model in models:
-        place = (model.local or model.id, model.revision or "main", model.dtype)
-        if seen & {model.name, place}:
+        same = (model.local or model.id, model.revision or "main", model.dtype)
+        if seen & {model.name, same}:
             raise InputError(f"{path} lists {model.name!r} twice: remove or rename one.")
-        seen |= {model.name, place}
+        seen |= {model.name, same}
     return Family(**{"title": entry["name"], **entry, "models": models, "path": path})
 
 
@@ -217,7 +217,7 @@ def place_of(name, beside, is_there):
     """
     path = Path(name).expanduser()
     places = [folder / path for folder in (beside, root(), Path())]
-    here = list(dict.fromkeys(place.resolve() for place in places if is_there(place)))
+    here = list(dict.fromkeys(there.resolve() for there in places if is_there(there)))
     if here[1:]:
         complain(
             f"{name} is {here[0]} here, beside the file that names it or in the root, and not "
@@ -399,16 +399,16 @@ def root(writing=False):
     if env := os.environ.get("RBP_ROOT"):
         return Path(env).resolve()
     here = Path.cwd().resolve()
-    for place in (here, *here.parents, PACKAGE.parent):
-        if (place / "families").is_dir() and (place / "corpora").is_dir():
-            return place
+    for folder in (here, *here.parents, PACKAGE.parent):
+        if (folder / "families").is_dir() and (folder / "corpora").is_dir():
+            return folder
     return here if writing else PACKAGE
 
 
 def held(*parts):
     """What the repository brings, as book/claims.yml: in the root, the checkout or the package."""
     places = [folder.joinpath(*parts) for folder in (root(), PACKAGE.parent, PACKAGE)]
-    return next((place for place in places if place.exists()), places[0])
+    return next((path for path in places if path.exists()), places[0])
 
 
 def results_dir():
@@ -428,7 +428,7 @@ def yaml_folders(what):
 
 def yaml_files(what):
     """{name: path} of the YAML files in `yaml_folders`."""
-    paths = [path for place in yaml_folders(what) for path in place.glob("*.yml")]
+    paths = [path for folder in yaml_folders(what) for path in folder.glob("*.yml")]
     return {path.stem: Path(os.path.realpath(path)) for path in paths}  # a link to itself as it is
 
 
@@ -527,8 +527,8 @@ def one_at_a_time(path):
     for, and told on standard error. A file system without locks is told too, and gone on with.
     Raises InputError: the folder cannot be written.
     """
-    place = path.with_name(f".{path.name}.lock")
-    lock = filelock.FileLock(place, mode=0o664, is_singleton=True, fallback_to_soft=False)
+    lock_path = path.with_name(f".{path.name}.lock")
+    lock = filelock.FileLock(lock_path, mode=0o664, is_singleton=True, fallback_to_soft=False)
     try:
         # have it, or wait
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -549,7 +549,7 @@ def one_at_a_time(path):
         yield
     finally:
         if lock.lock_counter < 2:
-            place.unlink(missing_ok=True)  # who waits for it looks for a new one
+            lock_path.unlink(missing_ok=True)  # who waits for it looks for a new one
         lock.release()
 
 

@@ -20,41 +20,41 @@ TABLES = re.compile(r"\w+_embd\.weight|token_types\.weight|output\.weight")  # S
 @dataclass
 class Header:
     """fields: {name: number or text, or bytes of a list}. tensors: {name: shape, innermost side
-    first}. place: of the next byte."""
+    first}. offset: of the next byte."""
 
     data: object
-    place: int = 0
+    offset: int = 0
     fields: dict = field(default_factory=dict)
     tensors: dict = field(default_factory=dict)
 
     def numbers(self, kinds):
         """The next numbers, as `struct` names their kinds."""
         kinds = f"<{kinds}"
-        values = struct.unpack_from(kinds, self.data, self.place)
-        self.place += struct.calcsize(kinds)
+        values = struct.unpack_from(kinds, self.data, self.offset)
+        self.offset += struct.calcsize(kinds)
         return values
 
     def text(self):
         """The next text, which begins with its length."""
         (size,) = self.numbers("Q")
-        self.place += size
-        return self.data[self.place - size : self.place].decode()
+        self.offset += size
+        return self.data[self.offset - size : self.offset].decode()
 
     def value(self):
         """The next value, which begins with its type."""
         (kind,) = self.numbers("I")
         if kind != LIST:
             return self.text() if kind == TEXT else self.numbers(NUMBERS[kind])[0]
-        start = self.place
+        start = self.offset
         kind, count = self.numbers("IQ")
         if kind != TEXT:
-            self.place += count * struct.calcsize(NUMBERS[kind])
-            return self.data[start : self.place]
-        place, size_at = self.place, struct.Struct("<Q").unpack_from
+            self.offset += count * struct.calcsize(NUMBERS[kind])
+            return self.data[start : self.offset]
+        offset, size_at = self.offset, struct.Struct("<Q").unpack_from
         for _ in range(count):
-            place += 8 + size_at(self.data, place)[0]
-        self.place = place
-        return self.data[start:place]
+            offset += 8 + size_at(self.data, offset)[0]
+        self.offset = offset
+        return self.data[start:offset]
 
     @property
     def sizes(self):

@@ -516,13 +516,13 @@ def plan_model(model, notes, dtype):
     except InputError as error:
         notes.append(str(error))
     total = sizes.pop("total_params") or sizes["nonembedding_params"]
-    place = model.local or f"{model.id} at {model.revision or 'main'}"
+    source = model.local or f"{model.id} at {model.revision or 'main'}"
     return {
         "model": model.name,
         **sizes,
         "weights_bytes": total and total * PRECISIONS[precision],
         "download_bytes": 0 if model.local else total and total * PRECISIONS["bfloat16"],
         "dtype": precision,
-        "folder": str(place),
-        "tokenizer": str(tokenizer_place(place) or place) if model.local else place,
+        "folder": str(source),
+        "tokenizer": str(tokenizer_place(source) or source) if model.local else source,
     }

@@ -124,17 +124,17 @@ def model_folder(model, weights=True):
     Raises InputError: it cannot be had, or is more than weights and a configuration.
     """
     if model.local:
-        place = Path(model.local)
+        weights_path = Path(model.local)
         record = {"model_id": model.id, "revision": None}
-        check_beside(place, model.id)
-        if place.is_dir() and not (place / "config.json").is_file():
+        check_beside(weights_path, model.id)
+        if weights_path.is_dir() and not (weights_path / "config.json").is_file():
             raise InputError(
-                f"{place} holds no config.json: "
+                f"{weights_path} holds no config.json: "
                 "give a folder as `save_pretrained` writes it, or the path of a .gguf file."
             )
         if weights:
-            record["model_digest"] = folder_digest(place)
-        return place, record
+            record["model_digest"] = folder_digest(weights_path)
+        return weights_path, record
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -245,19 +245,19 @@ def listed_names(response):
     return names
 
 
-def for_transformers(place):
+def for_transformers(weights_path):
     """(folder, options) of `from_pretrained` for a folder or a GGUF file."""
     options = {"local_files_only": True, "trust_remote_code": False}  # else it would ask
-    if place.is_file():
-        return place.parent, options | {"gguf_file": place.name}
-    return place, options
+    if weights_path.is_file():
+        return weights_path.parent, options | {"gguf_file": weights_path.name}
+    return weights_path, options
 
 
-def read_config(place, model_id):
+def read_config(weights_path, model_id):
     """The transformers configuration in a folder or a GGUF file."""
     from transformers import AutoConfig
 
-    folder, options = for_transformers(place)
+    folder, options = for_transformers(weights_path)
     with telling(
         f"the configuration of {model_id!r} cannot be used, "
         "and code that comes with a model is not run"
@@ -265,14 +265,14 @@ def read_config(place, model_id):
         return AutoConfig.from_pretrained(folder, **options)
 
 
-def load_tokenizer(place, model_id):
+def load_tokenizer(weights_path, model_id):
     """The tokenizer of a folder, see `tokenizer_place`, or in a GGUF file."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-    folder, options = for_transformers(place)
+    folder, options = for_transformers(weights_path)
     reader = AutoTokenizer
-    if place.is_dir():
-        folder = tokenizer_place(place)
+    if weights_path.is_dir():
+        folder = tokenizer_place(weights_path)
         if folder is None:
             raise InputError(
                 f"model {model_id!r} comes without a tokenizer: "
@@ -296,13 +296,13 @@ def tokenizer_place(folder):
     if folder.is_file():
         return folder
     above = (folder, folder.parent, folder.parent.parent)
-    for place in (folder, *(parent / "tokenizer" for parent in above)):
-        if any((place / name).is_file() for name in TOKENIZER_FILES if name != "vocab.txt"):
-            return place
+    for candidate in (folder, *(parent / "tokenizer" for parent in above)):
+        if any((candidate / name).is_file() for name in TOKENIZER_FILES if name != "vocab.txt"):
+            return candidate
     return None
 
 
-def load_weights(place, model_id, dtype, device):
+def load_weights(weights_path, model_id, dtype, device):
     """The model with its weights, in evaluation mode, each parameter of it read from the files.
 
     accelerate places what is spread over several devices.
@@ -313,14 +313,14 @@ def load_weights(place, model_id, dtype, device):
     from rbplib.scan import speed_up
 
     # what is read, and nothing said of it on the way
-    config = read_config(place, model_id)
-    folder, options = for_transformers(place)
+    config = read_config(weights_path, model_id)
+    folder, options = for_transformers(weights_path)
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # else a long table of what does not fit, which is refused below
-    if place.is_file():
-        check_numbers(config, place, model_id)
+    if weights_path.is_file():
+        check_numbers(config, weights_path, model_id)
     elif not getattr(config, "quantization_config", None):
-        check_stored(place, model_id)
+        check_stored(weights_path, model_id)
     # the weights; each parameter must have come from the files
     with telling(f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"):
         net, report = AutoModelForCausalLM.from_pretrained(
@@ -395,10 +395,10 @@ COMPUTED = re.compile(
 )
 
 
-def check_beside(place, model_id):
+def check_beside(weights_path, model_id):
     """Refuse a model that is changed by what lies beside its weights: an adapter, which is added to
     them where the package peft happens to be installed, or code of its own."""
-    if (place / ADAPTER).is_file():
+    if (weights_path / ADAPTER).is_file():
         raise InputError(
             f"model {model_id!r} has an adapter beside its weights ({ADAPTER}): merge it by peft's "
             "`merge_and_unload`, save that by `save_pretrained`, and give its folder."
@@ -406,7 +406,7 @@ def check_beside(place, model_id):
     for name in ("config.json", "tokenizer_config.json"):
         fields = {}
         with suppress(InputError):  # who needs it tells
-            fields = read_json(place / name)
+            fields = read_json(weights_path / name)
         if fields.get("auto_map"):
             raise InputError(
                 f"model {model_id!r} names code that comes with it ('auto_map' of its {name}), "
@@ -437,12 +437,12 @@ def check_keys(report, model_id):
 PLAIN = ("F64", "F32", "F16", "BF16", "I64", "BOOL")  # of weights, and of indices and masks
 
 
-def check_stored(place, model_id):
+def check_stored(weights_path, model_id):
     """Refuse weights of a folder that are stored in 8 bits or as integers: without a configuration
     of how they were quantised they would be read as they lie, without their scale."""
     from safetensors import safe_open
 
-    for path in sorted(place.glob("*.safetensors")):
+    for path in sorted(weights_path.glob("*.safetensors")):
         with (
             telling(f"{path} cannot be read, copy or fetch it again"),
             safe_open(path, "pt") as file,
@@ -507,23 +507,23 @@ def check_causal(net, model_id):
 # --- What a model is known by
 
 
-def folder_digest(place):
+def folder_digest(weights_path):
     """What a local model is: SHA-256 over its files' names and contents; of a GGUF file its own.
 
     They are the configuration, tokenizer and weights of a folder. Each file is read once in a
     process, unless it changes.
     """
-    place = Path(place)
-    if place.is_file():
-        return file_digest(place)
+    weights_path = Path(weights_path)
+    if weights_path.is_file():
+        return file_digest(weights_path)
     ours = "config.json", *TOKENIZER_FILES
     files = {}
-    for path in filter(Path.is_file, place.iterdir()):
+    for path in filter(Path.is_file, weights_path.iterdir()):
         if path.name in ours or path.name.endswith((".safetensors", ".bin", ".index.json")):
             files[path.name] = path
     # a tokenizer that lies beside the folder
-    for path in tokenizer_files(place):
-        if path.parent != place:
+    for path in tokenizer_files(weights_path):
+        if path.parent != weights_path:
             files[f"tokenizer/{path.name}"] = path
     total = hashlib.sha256()
     for name, path in sorted(files.items()):
@@ -531,9 +531,9 @@ def folder_digest(place):
     return total.hexdigest()
 
 
-def tokenizer_files(place):
+def tokenizer_files(weights_path):
     """Paths of the files that the tokenizer of a model is made from."""
-    folder = tokenizer_place(place) or place
+    folder = tokenizer_place(weights_path) or weights_path
     return [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
 
 
@@ -559,14 +559,14 @@ def tokenizer_digest(tokenizer):
     return digest(state)
 
 
-def tokenizer_files_digest(place):
+def tokenizer_files_digest(weights_path):
     """SHA-256 of the files that a model's tokenizer is made from, and of its kind, by which they
     are read; of a GGUF file what it says of it."""
-    if place.is_file():
-        fields = read_header(place).fields.items()
+    if weights_path.is_file():
+        fields = read_header(weights_path).fields.items()
         return digest({name: str(value) for name, value in fields if name.startswith("tokenizer.")})
-    digests = {path.name: file_digest(path) for path in tokenizer_files(place)}
-    return digest([read_json(place / "config.json").get("model_type"), digests])
+    digests = {path.name: file_digest(path) for path in tokenizer_files(weights_path)}
+    return digest([read_json(weights_path / "config.json").get("model_type"), digests])
 
 
 def gguf_type(path):
@@ -688,10 +688,10 @@ def configuration(model):
         for path in (root() / "families" / "configs").glob("*.json"):
             if fields := read_json(path).get(model.id):
                 return fields
-    place, _ = model_folder(model, weights=False)
-    if not place.is_file():
-        return read_json(place / "config.json")
-    header = read_header(place)
+    weights_path, _ = model_folder(model, weights=False)
+    if not weights_path.is_file():
+        return read_json(weights_path / "config.json")
+    header = read_header(weights_path)
     kind = f"{header.fields.get('general.architecture')}."
     return {name.removeprefix(kind): value for name, value in header.fields.items()} | {
         "sizes": header.sizes
@@ -736,14 +736,14 @@ def text_begin(family):
     can be had."""
     for model in family.models:
         with suppress(InputError):
-            place, _ = model_folder(model, weights=False)
-            return list(_text_begin(place, model.id, tokenizer_files_digest(place)))
+            weights_path, _ = model_folder(model, weights=False)
+            return list(_text_begin(weights_path, model.id, tokenizer_files_digest(weights_path)))
     return []
 
 
 @lru_cache(64)
-def _text_begin(place, model_id, files):
-    return added_ids(load_tokenizer(place, model_id))[0]
+def _text_begin(weights_path, model_id, files):
+    return added_ids(load_tokenizer(weights_path, model_id))[0]
 
 
 def check_tokenizers(family):
@@ -756,13 +756,13 @@ def check_tokenizers(family):
     by_files = {}
     for model in family.models:
         with suppress(InputError):
-            place, _ = model_folder(model, weights=False)
-            by_files.setdefault(tokenizer_files_digest(place), (model, place))
+            weights_path, _ = model_folder(model, weights=False)
+            by_files.setdefault(tokenizer_files_digest(weights_path), (model, weights_path))
     # and of each way to cut
     text, models = Path(__file__).read_text(encoding="utf-8"), {}
-    for model, place in by_files.values() if len(by_files) > 1 else ():
+    for model, weights_path in by_files.values() if len(by_files) > 1 else ():
         with suppress(InputError):
-            tokenizer = load_tokenizer(place, model.id)
+            tokenizer = load_tokenizer(weights_path, model.id)
             models.setdefault(tuple(tokenizer(text, verbose=False)["input_ids"]), model.name)
     if len(models) > 1:
         names = " and ".join(models.values())

@@ -360,6 +360,6 @@ def _shaped(ranks, targets):
     ranks = Ranks(*(column.view_as(targets) for column in ranks))
     undefined = ranks.logprob.isnan().nonzero()
     if len(undefined):
-        place = tuple(undefined[0].tolist())
-        raise ValueError(f"the scores of the target at {place} hold a NaN: no rank can be told")
+        row = tuple(undefined[0].tolist())
+        raise ValueError(f"the scores of the target at {row} hold a NaN: no rank can be told")
     return ranks

@@ -123,11 +123,11 @@ def draw_sample(rows, corpus, source, passed_over=()):
     units, first, equal = [], {}, 0
     for i, row in enumerate(drawn):
         named = corpus.group and render(corpus.group, row, corpus)
-        place = unit = named or row.get(PIECE_OF, f"row {i}")
+        origin = unit = named or row.get(PIECE_OF, f"row {i}")
         if not named:
-            unit = first.setdefault(texts[i].strip() or i, place)
+            unit = first.setdefault(texts[i].strip() or i, origin)
         units.append(unit)
-        equal += unit != place
+        equal += unit != origin
     if equal:
         complain(
             f"corpus {corpus.name!r} holds {equal} documents that are equal to others: "
