@@ -459,7 +459,8 @@ def fit(n_bootstrap, form, joint, **options):
 
     losses, records = chain(*asked_losses(**options)), []
     if joint:
-        tell([plain(joint_record(*loss)) for loss in losses], form, JOINT)
+        made = of_each(losses, joint_record)
+        tell([plain(record | without) for _, without, record in made], form, JOINT)
         return
     for loss, without in losses:
         # the line, and how much it bends
@@ -479,7 +480,22 @@ def fit(n_bootstrap, form, joint, **options):
     tell(records[0] if alone else records, form, LAWS)
 
 
-def joint_record(loss, without):
+def of_each(losses, work):
+    """[(loss, what it lacks, what is made of it)]; where that fails for some, they are told."""
+    made, faults = [], []
+    for loss, without in losses:
+        try:
+            made.append((loss, without, work(loss)))
+        except InputError as fault:
+            faults.append(fault)
+    if not made:
+        raise faults[0]
+    for fault in faults:
+        complain(f"left out: {fault}")
+    return made
+
+
+def joint_record(loss):
     """Parameters of the law in size and tokens, and its best ratio of tokens to parameters."""
     from rbplib.joint import joint_fit
 
@@ -489,7 +505,7 @@ def joint_record(loss, without):
     for name, value in (law.parameters | {"ratio": ratio}).items():
         record |= {name: value, f"ci_{name}": intervals[name]}
     record |= {"compute": 6 * max(law.loss.S * law.loss.D), "floor": law.draws.floor}
-    return record | {"widened": law.missed, "n_points": len(law.loss.S), **without}
+    return record | {"widened": law.missed, "n_points": len(law.loss.S)}
 
 
 @command(
@@ -514,12 +530,12 @@ def predict(size, tokens, n_bootstrap, form, **options):
     from rbplib.forecasting import FAR, forecast
     from rbplib.joint import joint_forecast
 
-    records = []
-    for loss, without in chain(*asked_losses(**options)):
-        if tokens:
-            ahead = joint_forecast(loss, size, tokens)
-        else:
-            ahead = forecast(loss, size, n_bootstrap)
+    losses, records = chain(*asked_losses(**options)), []
+    if tokens:
+        made = of_each(losses, lambda loss: joint_forecast(loss, size, tokens))
+    else:
+        made = [(loss, without, forecast(loss, size, n_bootstrap)) for loss, without in losses]
+    for loss, without, ahead in made:
         shared = about(loss) | {"models": len(loss.defined().models), **without}
         shared |= {"precision": loss.precision or None}
         shared |= {"tokens": round(tokens)} if tokens else {}

@@ -87,6 +87,7 @@ RULES = {
     "k": "k is a whole number from 1 up",
     "hits": "hits are a whole number from 0 up to their tokens",
     "accuracy": "an accuracy is a share above 0 and up to 1, or all are per cent",
+    "perplexity": "a perplexity is a number above 1",
     "model": "a model has a name",
     "family": "a family has a name",
 }
@@ -223,7 +224,11 @@ def number_frame(rows, quantity, total, error, units, name):
             fine &= values == np.floor(values)
         if column == quantity and not total:
             fine &= values > (quantity == "perplexity")
-        if column in QUANTITIES and column not in SHARES and frame[column].dtype.kind == "O":
+        if (
+            column in (*QUANTITIES, error)
+            and column[:8] not in SHARES
+            and frame[column].dtype.kind == "O"
+        ):
             fine &= ~frame[column].astype(str).str.contains("[kmbt%]$", case=False).to_numpy(bool)
         if column in ("D", error):
             fine |= is_blank(frame[column])

@@ -107,6 +107,8 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
         ("# S,loss\n1e6,3\n2e6,2\n3e6,1\n", "its first line holds numbers"),
         ("S,loss\n1M,3\n\xe9,2\n", "line 3 is no text in UTF-8"),
         ('{"S": 1e6, "loss": 3}\n{"S": 2e6, "lo', "row 2 is no whole JSON"),
+        ("S,perplexity\n1M,1\n", "a perplexity is a number above 1"),
+        ("S,loss,loss_se\n1M,1,5%\n", "loss_se '5%'"),
         ("[1, 2]", "its JSON holds no rows"),
         ("S,loss\n1M,3\n2M,2M\n3M,1%\n", "row 2 ('row 2') has loss '2M', row 3"),
         (GOOD.replace("2M", "9" * 10_000_000), "S '9999"),
@@ -229,6 +231,15 @@ def test_a_blank_d_stops_only_what_needs_it_and_an_error_of_0_is_none(tmp_path, 
     assert record["n_models"] == 5 and record["ci_tokens"] is None
     assert "D of runs.csv is blank or 0 in row(s) 2" in err and "loss_se of a family" in err
     assert call(f"predict {path} --size 1B --tokens 1T") == 2
+    # of two families one has D
+    law = frame.assign(D=20 * S, family="with").drop(columns="loss_se")
+    grid = pd.concat([law.assign(D=20 * S * f, model=law.model + str(f)) for f in (1, 3, 9)])
+    both = pd.concat([grid.assign(loss=9 * grid.S**-0.1 + 90 * grid.D**-0.2), law.assign(D=None)])
+    both.loc[both.D.isna(), "family"] = "without"
+    both.to_csv(path, index=False)
+    for words in (f"predict {path} --size 1B --tokens 1T", f"fit {path} --joint"):
+        assert [record["family"] for record in told(words)] == ["with"]
+        assert "left out: without on runs.csv" in capsys.readouterr().err
 
 
 def test_units_are_taken_and_told(tmp_path, capsys):
