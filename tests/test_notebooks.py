@@ -107,8 +107,8 @@ def test_sentences_that_pages_share_have_names_of_their_own():
     assert names and len(names) == len(set(names))
 
 
-def test_tidying_drops_times_and_stderr_and_hides_parameters():
-    outputs = [new_output("stream", name="stderr", text="noise"), new_output("stream", text="seen")]
+def test_tidying_drops_times_and_hides_parameters():
+    outputs = [new_output("stream", text="seen")]
     about = {"tags": ["injected-parameters"], "papermill": {"x": 1}, "execution": {"t": "1"}}
     cells = [new_markdown_cell("# A page"), new_code_cell("1", outputs=outputs, metadata=about)]
     notebook = new_notebook(cells=cells, metadata={"papermill": {"start": "now"}})
