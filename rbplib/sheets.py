@@ -362,20 +362,20 @@ def refuse_lacking(rows, name):
     quantities = [ours for ours in QUANTITIES if ours in rows]
     if quantities[1:]:
         raise InputError(f"{name} has {' and '.join(quantities)}: leave one of them.")
-    lacking = [] if "S" in rows or rows[FILE].nunique() > 1 else ["S"]
-    lacking += ["tokens"] if quantities == ["hits"] and "tokens" not in rows else []
+    absent = [] if "S" in rows or rows[FILE].nunique() > 1 else ["S"]
+    absent += ["tokens"] if quantities == ["hits"] and "tokens" not in rows else []
     # names that are nearly theirs
-    near, words = [], [*lacking, *([] if quantities else QUANTITIES)]
+    near, words = [], [*absent, *([] if quantities else QUANTITIES)]
     spelled = [word for word, ours in SPELLED.items() if ours in words]
     for column in rows.columns.drop(FILE):
         for word in difflib.get_close_matches(plain(column), spelled, 1, 0.75):
             near.append(f"{column!r} as {SPELLED[word]}")
-    lacking += [] if quantities else [f"one of {', '.join(QUANTITIES)}"]
-    if lacking:
+    absent += [] if quantities else [f"one of {', '.join(QUANTITIES)}"]
+    if absent:
         there = ", ".join(map(repr, rows.columns.drop(FILE)))[:400]
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         raise InputError(
-            f"{name} lacks {' and '.join(lacking)}{hint}, it has {there}: name its columns, as in "
+            f"{name} lacks {' and '.join(absent)}{hint}, it has {there}: name its columns, as in "
             "--columns S=n_params,loss=val_loss."
         )
 
