@@ -24,7 +24,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 
 # headings above what is proved, and what to read beside a page
 SURE = "How sure, and what would change it", "How the answers are judged"
-ANSWER = ("answer", "measured", "kept")  # what the box of an answer takes
+ANSWER = ("answer", "kept")  # what the box of an answer takes
 BELOW = "rule, numbers, what would change it"  # what a line of an answer folds
 NOTE = """<noscript><p class="rbp-noscript">Scripts are off here: formulas stand as they are written
 in TeX, figures do not move, and tables neither sort nor give their CSV.</p></noscript>"""
