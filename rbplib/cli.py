@@ -583,7 +583,7 @@ def compare_families(S, n_bootstrap, form, **options):
         if len(kinds) > 1 or not (tables or a.corpus == b.corpus):
             continue
         comparison = compare(a, b, S, n_bootstrap)
-        compared.add(i)
+        compared |= {i, id(a), id(b)}
         record = {"a": a.family, "b": b.family, "corpus": a.corpus, "k": a.k}
         record |= {"b_corpus": b.corpus} if tables else {}
         record |= {"S": round(comparison.S), **ratio_columns(comparison)}
@@ -603,6 +603,11 @@ def compare_families(S, n_bootstrap, form, **options):
         if i not in compared:
             names = " and ".join(f"{loss.family} on {loss.corpus}" for (loss, _), *_ in two)
             complain(f"left out: {names} have no text, k and loss in common.")
+    for group in groups:
+        lone = [loss for loss, _ in group if id(loss) not in compared]
+        for loss in lone if len(lone) < len(group) else ():
+            k = f" at k = {loss.k}" if loss.k else ""
+            complain(f"left out: no other has {loss.name}{k} on {loss.corpus} of {loss.family}.")
     if not tables and len({group[0][0].total for group in groups}) > 1:
         complain("the families cut the text into other tokens: a rank is among other candidates.")
     tell(records, form)

@@ -380,7 +380,7 @@ def tell_columns(rows, frame, quantity, total, error, name):
         f"columns of {name} that are not used: {some(others, len(others))}{hint}.": others,
         f"{quantity} of {name} is a loss by {QUANTITIES[quantity]}: its exponent is that of the "
         "loss, its level is in nats for each of them.": quantity in ("bpb", "bpc"),
-        f"{name} has no sources or errors: its intervals are of other sizes alone.": not error
+        f"there are no sources or errors in {name}: intervals are of other sizes alone.": not error
         and "source" not in rows,
     }
     for message, holds in reasons.items():

@@ -328,7 +328,7 @@ def provenance(loaded, task, windows):
 def what_was_read(table):
     """In words, how much of a text a table is of: documents, characters, files."""
     record = table.record
-    documents, read = record["documents"], record["read_characters"]
+    documents, read = record["documents"], record.get("read_characters")
     words = f"documents {documents:,}"
     if record.get("rows"):
         words += f" drawn of {record['rows']:,}"
@@ -336,7 +336,8 @@ def what_was_read(table):
         words += f" ({record['unfit_rows']:,} more too short, or not wanted)"
     if empty := documents - int((table.totals > 0).sum()):
         words += f", {empty:,} without a scored token"
-    words += f", {read / max(1, record['characters']):.0%} of their characters read"
+    if read is not None and record.get("characters"):  # an imported table may not say
+        words += f", {read / record['characters']:.0%} of their characters read"
     over = record.get("passed_over") or {}
     files = ", ".join(f"{number:,} {ending}" for ending, number in sorted(over.items()))
     return f"{words}; passed over: {files}" if files else words
@@ -345,7 +346,7 @@ def what_was_read(table):
 def tell_unscored(table):
     """Say on standard error where special tokens are many words of a text."""
     unscored = table.record.get("unscored") or {}
-    share = sum(unscored.values()) / (sum(unscored.values()) + len(table))
+    share = sum(unscored.values()) / max(1, sum(unscored.values()) + len(table))
     if share > UNSCORED:
         names = ", ".join(map(repr, sorted(unscored, key=unscored.get, reverse=True)[:5]))
         complain(
