@@ -161,7 +161,7 @@ def test_a_run_that_ends_without_a_loss_and_sources_that_are_not_compared_are_to
     assert "left out: a family on a.txt and a family on b.txt" in err and "c.txt have no" in err
     # of two a k that one has alone
     for path, ks in ((paths[0], [1, 10]), (paths[1], [1])):
-        rows = [[size, k, 1 - k * size**-0.1 / 20] for k in ks for size in S]
+        rows = [[size, k, 1 - size**-0.1 / k] for k in ks for size in S]
         pd.DataFrame(rows, columns=["S", "k", "accuracy"]).to_csv(path, index=False)
     assert len(told(f"compare {paths[0]} {paths[1]}")) == 1
     err = capsys.readouterr().err
