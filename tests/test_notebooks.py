@@ -18,7 +18,6 @@ from workflow import pages
 OUTSIDE = ("numpy", "pandas", "matplotlib", "scipy", "statsmodels")
 OUTSIDE += ("dataclasses", "itertools", "json")
 IMPORTED = {"rbplib", "torch", "training.live.train_ladder"}
-PENDING = {"real_model"}  # still to be written; nothing may be added
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
@@ -76,10 +75,10 @@ def test_a_page_imports_the_library_as_a_whole_and_few_modules_of_paper(path):
     modules = set()
     for name in names_in(re.sub(r"^[%!].*$", "", code, flags=re.M)):
         allowed = name in IMPORTED or name.startswith(("paper.", *OUTSIDE))
-        assert allowed or path.stem in PENDING, name
+        assert allowed, name
         modules |= {name} if name.startswith("paper.") else set()
     most = 4 + (path.stem == "17_findings")  # which collects all kinds of evidence
-    assert path.stem in PENDING or len(modules) <= most, modules
+    assert len(modules) <= most, modules
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
