@@ -386,7 +386,7 @@ def test_folders_change_places_where_the_system_cannot_exchange_them(tmp_path, m
         monkeypatch.setattr(book.ctypes, "CDLL", lambda name: object())
 
 
-WAIT = "import os, time\nopen(f'page-{os.getpid()}', 'w')\ntime.sleep(60)"
+WAIT = "import os, time\nopen(f'page-{os.getpid()}', 'w')\ntime.sleep(600)"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
