@@ -58,7 +58,9 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
         S: size of a, non-embedding parameters, or text such as "13B"; its largest by default.
         n_bootstrap: resamples of the sources, 100 or more; 0 for none.
     Returns:
-        Comparison; without a ratio where b gets no better with size.
+        Comparison: `ratio` (parameters of b over S), `intervals` (of it, of 95%: "text",
+        "models"), `S`, `as_good` (size of b), `outside` (decades from the sizes measured to there);
+        without a ratio where b gets no better with size.
     Raises:
         InputError: fewer than three sizes; hits at another k, or hits against nats; a size not
             above 0.

@@ -284,7 +284,8 @@ def without_faults(rows, frame, faults, drop_bad, name):
         rules = [RULES.get(column, f"{column} is a number above 0") for column in columns]
         raise InputError(
             f"{name} cannot be used as it is, {shown}: {', '.join(rules)}; mend "
-            "these cells, or leave the models out by --drop-bad (drop_bad=True)."
+            "these cells, or leave the models out by --drop-bad (in Python `drop_bad` of "
+            "rbp.table_losses)."
         )
 
     # the models of those rows, whose other rows say too little

@@ -97,7 +97,8 @@ def forecast(loss, S, n_bootstrap=0, seed=42):
         loss: Loss; models without a value are left out, those of one size count as one.
         S: sizes above 0, non-embedding parameters: a number, or text such as "13B", or (H,).
     Returns:
-        Forecast.
+        Forecast: `loss` (median, nats, float64 (H,)), `interval` (of 95%, nats, float64 (2, H)),
+        `S`, `horizon` (decades beyond the largest size fitted), `laws` (each form's Law).
     Raises:
         InputError: fewer than three sizes have a value, or all have the same; a size not above 0;
             1 to 99 resamples.

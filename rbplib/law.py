@@ -352,8 +352,8 @@ def fit(
     [0.033, 0.079]
 
     Args:
-        loss: Loss of one family on one corpus; a table of numbers that gives one; or nats, one
-            number a model, with S.
+        loss: Loss of one family on one corpus; a table of numbers that gives one, in our names
+            (`table_losses` takes others by `columns`); or nats, one number a model, with S.
         estimator: "least_squares" (the paper's), "binomial" (maximum likelihood, complementary
             log-log link), "irreducible" (a floor under the loss) or "quadratic" (in log S).
         n_bootstrap: resamples of the sources, 100 or more; 0 for none.

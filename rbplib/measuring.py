@@ -85,7 +85,10 @@ class Task:
 def measure(family, corpus, protocol="paper", **options):
     """Rank tables of a family's models on one corpus, measured where they are missing.
 
-    corpus: a name, a path or a Corpus. The rest, the order and what is raised are as of `measured`.
+    Args:
+        corpus: a name, a path or a Corpus. The rest, errors and cost as of `ladders`.
+    Returns:
+        list of RankTable, smallest model first, without repeats.
     """
     (tables,) = measured(family, [corpus], protocol, **options).values()
     return tables
@@ -102,11 +105,16 @@ def ladders(family, corpora=None, protocol="paper", *, results=None, **options):
         family: a name, a YAML path, or a Family. corpora: names, paths or Corpus; the family's
             default ones where none are given.
         protocol: "paper" (the first window of each document) or "full" (every token).
-        results: folder of rank tables; options: the others of `measured`, of the family alone.
+        results: folder of rank tables; by default RBP_RESULTS, or `results/` in the checkout or,
+            without one, here.
+        options: of the family alone, not its repeats: `models` (names of some), `replace` (True:
+            measure over tables of something else), `device`, `dtype`, `batch_tokens`, and
+            `progress` (False: no bars).
     Returns:
         {corpus name: Ladder}, in the order of corpora.
     Raises:
-        InputError: as of `measured`.
+        InputError: unknown names, an empty corpus, a folder that cannot be written, a table of
+            something else, models of several tokenizers, a model that cannot be had or measured.
     Cost: one reading of each table; a forward pass over the text for each that is missing.
     """
     family, _, corpora = resolve(family, None, corpora or None, protocol, results)

@@ -376,7 +376,7 @@ def refuse_lacking(rows, name):
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         raise InputError(
             f"{name} lacks {' and '.join(absent)}{hint}, it has {there}: name its columns, as in "
-            "--columns S=n_params,loss=val_loss."
+            "--columns S=n_params,loss=val_loss (in Python `columns` of rbp.table_losses)."
         )
 
 

@@ -477,8 +477,9 @@ def labelled(family, name, results=None):
         record = next((record for record in records if record["corpus"] == name), None)
         if record and os.path.lexists(name):
             complain(
-                f"{name} is the file or folder ./{name} here, and not the text that {family.name} "
-                "was measured on under this name: go elsewhere for that, or give its path."
+                f"{name} is read as the file or folder ./{name} here, which may be another text "
+                f"than {family.name} was measured on under this name: write ./{name} if it is "
+                "meant, else go elsewhere, or give the path of the other."
             )
         elif record:
             where = {key: record.get(key) for key in ("sample", "corpus_digest", "units")}
