@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rbplib.bootstrap import line, percentile_interval
+from rbplib.bootstrap import LEVEL, line, percentile_interval
 from rbplib.estimators import ESTIMATORS
 from rbplib.families import InputError, complain
 from rbplib.forecasting import sizes_given
@@ -41,6 +41,20 @@ class Comparison:
     beyond: float
     outside: float
 
+    def __repr__(self):
+        """The ratio with its intervals, and what it is at."""
+        ends = []
+        for name, (low, high) in self.intervals.items():
+            if np.isfinite(high - low):
+                ends.append(f"{name} {low:.4g} to {high:.4g}")
+        around = f"{LEVEL:.0%}: {', '.join(ends) or 'no interval'}"
+        factor = f"{10**self.beyond:.3g}"
+        far = f", outside its models by a factor of {factor}" if self.beyond > 0 else ""
+        return (
+            f"{self.ratio:.4g} times the parameters ({around})\n"
+            f"as good at S {self.as_good:.4g} as the other at S {self.S:.4g}{far}"
+        )
+
 
 def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
     """Compare two losses of one kind: how many times the parameters b needs to be as good as a.
@@ -52,6 +66,9 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
     ...     "loss": [(x / times) ** -0.1 for x in sizes]}))[0] for times in (1, 3))
     >>> round(compare(a, b).ratio, 6)
     3.0
+    >>> print(compare(a, b, n_bootstrap=0))
+    3 times the parameters (95%: models 3 to 3)
+    as good at S 3e+08 as the other at S 1e+08, outside its models by a factor of 3
 
     Args:
         a, b: Loss, of three sizes or more each; models without a value are left out.

@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from rbplib.bootstrap import ENDS
+from rbplib.bootstrap import ENDS, LEVEL
 from rbplib.estimators import ESTIMATORS
 from rbplib.families import InputError, as_number
 from rbplib.law import fit
@@ -38,6 +38,16 @@ class Forecast:
     y: np.ndarray
     y_interval: np.ndarray
     D: np.ndarray | None = None
+
+    def __repr__(self):
+        """A line for each size: median and interval, and how far from the models fitted."""
+        lines = []
+        for S, loss, (low, high), far in zip(
+            self.S, self.loss, self.interval.T, np.maximum(self.horizon, self.below), strict=True
+        ):
+            away = f", outside the models by a factor of {10**far:.3g}" if far > 0 else ""
+            lines.append(f"S {S:.4g}: loss {loss:.4g} ({LEVEL:.0%}: {low:.4g} to {high:.4g}){away}")
+        return "\n".join(lines)
 
     @property
     def loss(self):
@@ -92,6 +102,11 @@ def forecast(loss, S, n_bootstrap=0, seed=42):
     A new model scatters about a form as those fitted do about it, or about the line where that
     gives the narrower interval (few models leave a form few to spare); and at least as trainings
     of one size do, where that is known. With resamples the interval is for other text of the kind.
+
+    >>> from rbplib import fit
+    >>> forecast(fit([3.0, 2.1, 1.5, 1.1], S=[1e6, 1e7, 1e8, 1e9]).loss, [1e8, "10B"])
+    S 1e+08: loss 1.5 (95%: 1.446 to 1.591)
+    S 1e+10: loss 0.8252 (95%: 0.7287 to 0.8522), outside the models by a factor of 10
 
     Args:
         loss: Loss; models without a value are left out, those of one size count as one.

@@ -110,7 +110,9 @@ class Law:
             sizes = np.geomspace(S.min() / 1.25, S.max() * 1.25, 100)
             ax.plot(sizes, times * np.exp(self.y_at(sizes)), color=color, linestyle=dash)
         ax.set(xscale="log", yscale="log", xlabel="model size $S$ (non-embedding parameters)")
-        ax.set_ylabel(f"{self.loss.name} (nats)")
+        # of laws of several losses on the same axes none gives its name
+        name = f"{self.loss.name} (nats)"
+        ax.set_ylabel(name if ax.get_ylabel() in ("", name) else "loss (nats)")
         return ax
 
     @cached_property

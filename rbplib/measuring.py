@@ -107,9 +107,9 @@ def ladders(family, corpora=None, protocol="paper", *, results=None, **options):
         protocol: "paper" (the first window of each document) or "full" (every token).
         results: folder of rank tables; by default RBP_RESULTS, or `results/` in the checkout or,
             without one, here.
-        options: of the family alone, not its repeats: `models` (names of some), `replace` (True:
-            measure over tables of something else), `device`, `dtype`, `batch_tokens`, and
-            `progress` (False: no bars).
+        options: `progress` (False: no bars); of the family alone, not its repeats, `models` (names
+            of some), `replace` (True: measure over tables of something else), `device`, `dtype`
+            and `batch_tokens`.
     Returns:
         {corpus name: Ladder}, in the order of corpora.
     Raises:
@@ -120,7 +120,8 @@ def ladders(family, corpora=None, protocol="paper", *, results=None, **options):
     family, _, corpora = resolve(family, None, corpora or None, protocol, results)
     tables = measured(family, corpora, protocol, results=results, **options)
     others, texts = repeated(family, corpora)
-    repeats = measured(others, texts, protocol, results=results) if texts else {}
+    quiet = {"progress": options.get("progress", True)}
+    repeats = measured(others, texts, protocol, results=results, **quiet) if texts else {}
     return {name: Ladder(ranks, repeats.get(name, ())) for name, ranks in tables.items()}
 
 
@@ -132,12 +133,14 @@ def measured(
     models=None,
     results=None,
     replace=False,
+    samples=None,
+    dtype=None,
+    head_dtype="float32",
     device=None,
     progress=True,
     batch_tokens=None,
     counts=True,
     cut=None,
-    **compared,
 ):
     """Rank tables of a family, measured where they are missing.
 
@@ -154,7 +157,7 @@ def measured(
         batch_tokens: tokens of one forward pass; found against memory when None.
         counts: whether counts from the family's file stand for tables, see `table.tables_here`.
         cut: windows of text that are cut already, see `cut_text`.
-        compared: `samples`, `dtype` and `head_dtype`, of `table.expected`.
+        samples, dtype, head_dtype: of `table.expected`.
     Returns:
         {corpus name: list of RankTable, smallest model first}.
     Raises:
@@ -169,11 +172,12 @@ def measured(
     if replace:
         family.need_models()
     here = partial(tables_here, *wanted, protocol, results, counts=counts)
+    compared = {"samples": samples, "dtype": dtype, "head_dtype": head_dtype}
     try:
         tables, missing = here(replace=replace, **compared)
     except InputError:
         far = [c for c in corpora if c.source == "hub" and sample_here(c) is None]
-        if compared.get("samples") or not far:
+        if samples or not far:
             raise
         # sources alone may have changed, which only the hub's rows tell
         compared["samples"] = list(map(load_documents, corpora))
@@ -184,7 +188,7 @@ def measured(
     check_tokenizers(family)
 
     # one model after the other, each in one process at a time
-    compared["samples"] = compared.get("samples") or list(map(load_documents, corpora))
+    compared["samples"] = compared["samples"] or list(map(load_documents, corpora))
     wanted = expected(*wanted, protocol, **compared)
     failed, cut = {}, {} if cut is None else cut
     for model, records in wanted.items():
@@ -197,7 +201,7 @@ def measured(
             try:
                 tasks = [t for t in tasks if (model, t.corpus.name) in missing]
                 if tasks := [task for task in tasks if is_missing(task, replace)]:
-                    loading = family.model(model), device, compared.get("dtype")
+                    loading = family.model(model), device, dtype
                     measure_model(loading, tasks, cut, progress, batch_tokens)
             except InputError as error:
                 if len(wanted) == 1 or isinstance(error, WriteError):

@@ -242,10 +242,7 @@ def test_of_two_places_of_one_name_the_one_that_is_taken_is_told(root, capsys, m
     shutil.move(root / "notes.txt", root / "notes")
     with pytest.raises(InputError):
         family_tables("toy", "notes", partial=True)
-    assert (
-        "notes is the file or folder ./notes here, and not the text that toy"
-        in capsys.readouterr().err
-    )
+    assert "notes is read as the file or folder ./notes here" in capsys.readouterr().err
 
 
 def test_precisions_are_told_with_laws_and_comparisons(root, capsys):
