@@ -23,7 +23,7 @@ SEARCHES = 4  # from the best of these
 APART = 0.05  # in logs: sizes or numbers of tokens closer than that are no different ones
 ALIGNED = 0.999  # a correlation of their logs from which their parts cannot be told apart
 HUBER = 1e-3  # in logs: where squares end in the objective of Hoffmann et al. 2022
-PRECISE = {"ftol": 1e-12, "xtol": 1e-10, "gtol": 1e-12, "x_scale": "jac"}  # of a search
+PRECISE = {"ftol": 1e-12, "xtol": 1e-10}  # of a search
 OUTLIER = 4.0  # standard deviations: further off the law a point counts as that far
 EXPONENTS = 0.02, 2.5  # the least and the largest
 CELLS, DRAWS, ROUNDS = 22, 16, 30  # a side of the first grid, draws in a cell, rounds of cells
@@ -145,11 +145,12 @@ def fit_form(S, D, loss, form, huber=None):
         best, *_ = np.linalg.lstsq(design, y, rcond=None)
         return JointLaw(form, centre, best)
 
-    from scipy.optimize import least_squares
+    from scipy.optimize import least_squares, leastsq
 
     # exponents are searched by their logs, so none of the terms rises
     def values(theta):
-        return np.where(form.exponents, np.exp(np.clip(theta, -40, 5)), theta)
+        powers = np.exp(np.minimum(np.maximum(theta, -40), 5))  # half the time of np.clip
+        return np.where(form.exponents, powers, theta)
 
     def miss(theta):
         return form.log_loss(values(theta), design) - y
@@ -162,11 +163,19 @@ def fit_form(S, D, loss, form, huber=None):
         start[~form.exponents] = y.mean() + np.log([(1 - share) / others] * others + [share])
         starts.append(start)
 
-    # the best of searches from the best of these
-    starts = sorted(starts, key=lambda theta: np.sum(miss(theta) ** 2))[:SEARCHES]
-    how = PRECISE | ({"loss": "huber", "f_scale": huber} if huber else {"method": "lm"})
-    best = min((least_squares(miss, start, **how) for start in starts), key=lambda end: end.cost)
-    return JointLaw(form, centre, values(best.x))
+    def squares(theta):
+        return np.sum(miss(theta) ** 2)
+
+    # the best of searches from the best of these; for squares MINPACK itself, in half the time
+    starts = sorted(starts, key=squares)[:SEARCHES]
+    if huber:
+        how = PRECISE | {"gtol": 1e-12, "x_scale": "jac", "loss": "huber", "f_scale": huber}
+        ends = [least_squares(miss, start, **how) for start in starts]
+        best = min(ends, key=lambda end: end.cost).x
+    else:
+        how = PRECISE | {"maxfev": 8000, "full_output": True}
+        best = min((leastsq(miss, start, **how)[0] for start in starts), key=squares)
+    return JointLaw(form, centre, values(best))
 
 
 # --- both sums together
