@@ -253,7 +253,7 @@ class Law:
 
     @property
     def worst_residual(self):
-        """Largest distance of a model from the law, as a share of its loss: 0.02 is 2%."""
+        """Largest distance of a model from the law, as a share of what it says: 0.02 is 2%."""
         away = np.abs(np.expm1(self.y - self.fitted))
         return float(np.nanmax(away)) if np.isfinite(away).any() else np.nan
 
