@@ -168,8 +168,13 @@ def page_sentence(path):
     """In words, how many of an executed page's numbers are the book's; empty where none is in it.
     Raises InputError: the book's are not here."""
     run = pd.DataFrame(page_rows(path, embedded_names()), columns=COLUMNS)
+    run = run.drop_duplicates(["case", "number"])  # as of the whole book
     counts = compared(read_reference(), run)["outcome"].value_counts()
-    words = [f"{counts[kind]:,} {kind}" for kind in counts.index if kind != EQUAL]
+    words = [
+        f"{counts[kind]:,} {kind if counts[kind] == 1 else kind.removesuffix('s')}"
+        for kind in counts.index
+        if kind != EQUAL
+    ]
     equal = f"{counts.get(EQUAL, 0):,} of {counts.sum():,} numbers equal the book's"
     return "; ".join([equal, *words]) if len(counts) else ""
 

@@ -114,6 +114,18 @@ def test_pages_that_the_book_lacks_or_that_were_made_otherwise_are_not_compared(
     assert ": all/11_families, f/02_top1_law\n" in capsys.readouterr().out
 
 
+def test_a_page_counts_a_case_that_it_shows_twice_once(place):
+    path = place / "book/_executed/f/02_top1_law.ipynb"
+    page = json.loads(path.read_text())
+    again = {"claim other": {"rows": [CASE | {"alpha": 0.3}]}}
+    page["cells"][1] = {"outputs": [{"metadata": {"rbp_numbers": again}}]}
+    path.write_text(json.dumps(page))
+    verify.page_records.cache_clear()
+    assert verify.page_sentence(path) == "3 of 3 numbers equal the book's"
+    write_page(place, verdict="mixed", alpha=0.3)
+    assert verify.page_sentence(path) == "1 of 3 numbers equal the book's; 2 differ"
+
+
 def test_nothing_to_compare_with_is_one_sentence_and_writes_nothing(place, capsys):
     file, before = place / "other.csv", (place / "book/reference.csv").read_bytes()
     for text, words in ((None, "there is no"), ("", "is damaged"), ("\x00", "is damaged")):
