@@ -110,8 +110,8 @@ def loss_exponents(losses, **drawn):
     """One row per loss of {name: Loss}: exponent with its intervals, R², and the last loss,
     -log RBP_1, against it.
 
-    The difference is its exponent less that of -log RBP_1, on the same resamples and trainings; the
-    ratio is that of -log RBP_1 over its own by Fieller's theorem, NaN where the two rest on other
+    The difference is the exponent of -log RBP_1 less its own, on the same resamples and trainings;
+    the ratio is the one over the other by Fieller's theorem, NaN where the two rest on other
     models. Intervals with trainings are NaN where their scatter is not known.
     """
     *_, top = losses.values()
@@ -123,9 +123,9 @@ def loss_exponents(losses, **drawn):
         if loss is top:
             rows.append(row | {"ratio": 1.0})
             continue
-        gap, interval = exponent_difference(top, loss, **drawn)
-        trainings = with_trainings(top, loss, gap, interval)
-        row |= {"less that of -log RBP_1": gap, **both_ends(interval, "difference: ")}
+        gap, interval = exponent_difference(loss, top, **drawn)
+        trainings = with_trainings(loss, top, gap, interval)
+        row |= {"that of -log RBP_1 less it": gap, **both_ends(interval, "difference: ")}
         row |= both_ends(trainings, "difference, and trainings: ")
         same = law.used == top_law.used
         row["ratio"], around = exponent_ratio(law, top_law) if same else (np.nan, NONE)
@@ -160,11 +160,10 @@ def pair_row(frame, gap=np.nan, **place):
     frame: of `loss_exponents`. gap: cross-entropy less rank entropy of every model, nats.
     """
     first, gap = frame.iloc[0], np.atleast_1d(gap)
-    turned = lambda name: (-first[f"{name}: high"], -first[f"{name}: low"])  # noqa: E731
-    around = first["ratio over other sizes: low"], first["ratio over other sizes: high"]
-    row = place | {"ratio": first["ratio"], "around": around}
-    row |= {"more": frame["alpha"].iloc[-1] - first["alpha"], "ci_tokens": turned("difference")}
-    row |= {"ci_trainings": turned("difference, and trainings")}
+    ends = lambda name: (first[f"{name}: low"], first[f"{name}: high"])  # noqa: E731
+    row = place | {"ratio": first["ratio"], "around": ends("ratio over other sizes")}
+    row |= {"more": frame["alpha"].iloc[-1] - first["alpha"], "ci_tokens": ends("difference")}
+    row |= {"ci_trainings": ends("difference, and trainings")}
     return row | {"largest_gap": np.abs(gap).max(), "last_gap": gap[-1]}
 
 
