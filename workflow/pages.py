@@ -382,11 +382,7 @@ def run(page, made):
     """Run a page with papermill and write it to its place, whole and tidied."""
     with step("page", f"{page.folder}/{page.name}"):
         began = time.monotonic()
-        os.chdir(root())
-        logging.getLogger("papermill").setLevel(logging.ERROR)
-        notebook = for_family(notebooks()[page.name], page.parameters.get("family"))
-        how = {"engine_name": "in-process", "progress_bar": False}
-        executed = papermill.execute_notebook(notebook, None, page.parameters, **how)
+        executed = execute(page)
         tidy(executed, None if page.folder == TOGETHER else page.folder)
         executed.metadata["rbp"] = {
             "notebook": page.name,
@@ -404,6 +400,15 @@ def run(page, made):
         ran = {"page": file_digest(page.path), "seconds": round(time.monotonic() - began)}
         path = root() / "logs" / "runs" / f"{page.folder}-{page.name}.json"
         write_text(path, json.dumps(ran | circumstances()))
+
+
+def execute(page):
+    """The notebook as papermill ran it, in the root."""
+    os.chdir(root())
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    notebook = for_family(notebooks()[page.name], page.parameters.get("family"))
+    how = {"engine_name": "in-process", "progress_bar": False}
+    return papermill.execute_notebook(notebook, None, page.parameters, **how)
 
 
 def label(path):
