@@ -90,8 +90,8 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
     check_resamples(n_bootstrap, seed)
     if a.precision and b.precision and a.precision != b.precision:
         complain(
-            f"{a.family} was measured in {a.precision}, {b.family} in {b.precision}: half "
-            "precision makes ties and moves ranks, measure both in one by --dtype."
+            f"{a.family} was measured in {a.precision}, {b.family} in {b.precision}: "
+            "fewer bits make ties and move ranks, measure both in one precision."
         )
     a, b = a.defined(), b.defined()
     for loss in (a, b):

@@ -311,7 +311,11 @@ def measured_on(tables):
 
 def precision_of(tables):
     """In words, the precision of the weights that tables are of; empty where none is known."""
-    precisions = dict.fromkeys(table.record.get("weights_dtype") for table in tables)
+    precisions = {}
+    for record in (table.record for table in tables):
+        packed = (record.get("quantisation") or {}).get("file_type")
+        packed = packed != "ALL_F32" and packed
+        precisions[packed or record.get("weights_dtype")] = record
     return " and ".join(filter(None, precisions))
 
 

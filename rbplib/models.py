@@ -8,15 +8,18 @@ output embedding. It is counted on the meta device: no weights are read, made or
 torch and transformers are imported where they are used: pages ask for sizes without them.
 """
 
+import atexit
 import hashlib
 import json
 import math
 import os
 import re
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from tempfile import mkdtemp
 
 from rbplib.families import (
     DTYPES,
@@ -245,11 +248,21 @@ def listed_names(response):
     return names
 
 
+@cache
+def alone(path):
+    """A folder with a link to a GGUF file and nothing else: what lies beside it, as a tokenizer, an
+    adapter or code, transformers would take with it."""
+    folder = Path(mkdtemp(prefix="rbp-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / path.name).symlink_to(path.absolute())
+    return folder
+
+
 def for_transformers(weights_path):
     """(folder, options) of `from_pretrained` for a folder or a GGUF file."""
     options = {"local_files_only": True, "trust_remote_code": False}  # else it would ask
     if weights_path.is_file():
-        return weights_path.parent, options | {"gguf_file": weights_path.name}
+        return alone(weights_path), options | {"gguf_file": weights_path.name}
     return weights_path, options
 
 
@@ -319,7 +332,7 @@ def load_weights(weights_path, model_id, dtype, device):
     logging.set_verbosity_error()  # else a long table of what does not fit, which is refused below
     if weights_path.is_file():
         check_numbers(config, weights_path, model_id)
-    elif not getattr(config, "quantization_config", None):
+    elif not is_quantised(config):
         check_stored(weights_path, model_id)
     # the weights; each parameter must have come from the files
     with telling(f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"):
@@ -403,15 +416,16 @@ def check_beside(weights_path, model_id):
             f"model {model_id!r} has an adapter beside its weights ({ADAPTER}): merge it by peft's "
             "`merge_and_unload`, save that by `save_pretrained`, and give its folder."
         )
-    for name in ("config.json", "tokenizer_config.json"):
+    words = tokenizer_place(weights_path) or weights_path
+    for path in (weights_path / "config.json", words / "tokenizer_config.json"):
         fields = {}
         with suppress(InputError):  # who needs it tells
-            fields = read_json(weights_path / name)
+            fields = read_json(path)
         if fields.get("auto_map"):
             raise InputError(
-                f"model {model_id!r} names code that comes with it ('auto_map' of its {name}), "
-                "which is not run: give a copy whose class is transformers' own, or rank by "
-                "`rbp.sequence_ranks`."
+                f"model {model_id!r} names code that comes with it ('auto_map' of its "
+                f"{path.name}), which is not run: give a copy whose class is transformers' own, "
+                "or rank by `rbp.sequence_ranks`."
             )
 
 
@@ -435,6 +449,15 @@ def check_keys(report, model_id):
 
 
 PLAIN = ("F64", "F32", "F16", "BF16", "I64", "BOOL")  # of weights, and of indices and masks
+
+
+def is_quantised(config):
+    """Whether a configuration says how weights were quantised, by a way that transformers has."""
+    from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING as WAYS
+
+    fields = getattr(config, "quantization_config", None) or {}
+    method = fields.get("quant_method") if isinstance(fields, dict) else fields.quant_method
+    return bool(method) and any(way.startswith(method) for way in WAYS)
 
 
 def check_stored(weights_path, model_id):

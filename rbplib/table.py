@@ -590,6 +590,8 @@ def tables_here(
 
     # those that are there, and those that were counted elsewhere
     command = None if family.imported else measuring(family, corpora, protocol, results)
+    if command and options.get("dtype"):
+        command += f" --dtype {options['dtype']}"
     tables, missing, unasked = [], [], False
     for records in expected(family, models, corpora, protocol, **options).values():
         for record in records:

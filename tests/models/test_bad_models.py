@@ -134,6 +134,13 @@ BAD = {  # what is done to the folder, and what the sentence must say
         tensors(lambda state: state.update({FC: state[FC].mul(100).to(torch.int8)})),
         "hold transformer.h.1.mlp.c_fc.weight as I8, .* does not say how it was quantised",
     ),
+    "quantised by a way that nobody knows": (
+        lambda folder: (
+            tensors(lambda state: state.update({FC: state[FC].to(torch.uint8)}))(folder),
+            config(quantization_config={"quant_method": "mine"})(folder),
+        ),
+        "hold transformer.h.1.mlp.c_fc.weight as U8",
+    ),
     "an adapter": (adapter, r"adapter beside .*merge_and_unload.*give its folder"),
     "own code of a known kind": (
         config(auto_map={"AutoModelForCausalLM": "x.C"}),
@@ -206,6 +213,9 @@ def test_the_family_shares_a_tokenizer_above_its_models(good, tmp_path):
     record = load_model(hub_model(tmp_path / "family" / "m")).record
     assert record["tokenizer_digest"] == alone["tokenizer_digest"]
     assert record["model_digest"] != alone["model_digest"]
+    (tmp_path / "tokenizer/tokenizer_config.json").write_text('{"auto_map": {"a": "x.T"}}')
+    with pytest.raises(ValueError, match="auto_map"):
+        load_model(hub_model(tmp_path / "family" / "m"))
     tokenizer(vocab=300).save_pretrained(tmp_path / "tokenizer")
     again = load_model(hub_model(tmp_path / "family" / "m")).record
     assert again["model_digest"] != record["model_digest"]

@@ -11,7 +11,7 @@ from gguffile import write_gguf
 from smallmodels import hub_model, tokenizer
 from test_bad_models import refused
 
-from rbplib import read_table, token_ranks
+from rbplib import rbp_loss, read_table, token_ranks
 from rbplib.models import load_model
 
 gguf = pytest.importorskip("gguf", reason="reading GGUF needs the package gguf")
@@ -26,6 +26,8 @@ def small(tmp_path_factory):
     path = tmp_path_factory.mktemp("gguf") / "small.Q4_1.gguf"
     model = made("llama", vocab_size=len(tokenizer()), **SHAPE)
     write_gguf(path, model)
+    tokenizer(300).save_pretrained(path.parent)  # another's, which happens to lie there
+    (path.parent / "adapter_config.json").write_text("{}")
     return path, model
 
 
@@ -39,6 +41,9 @@ def test_a_gguf_file_is_measured_as_any_model(small, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "models 1" in out
     table = read_table(tmp_path / "results/ranks/mine/small/text.parquet")
+    assert rbp_loss([table], 1).precision == "Q4_1"
+    assert call(f"measure {request} --dtype bfloat16") == 2
+    assert "--dtype bfloat16 --replace`" in capsys.readouterr().err
     assert table.record["quantisation"] == {"file_type": "Q4_1"} and table.record["window"] == 64
     assert table.record["model_digest"] == sha256(path.read_bytes()).hexdigest()
     S = model.num_parameters() - 2 * model.lm_head.weight.numel()
