@@ -16,9 +16,9 @@ for name in ("RBP_ROOT", "RBP_RESULTS"):  # a user's own have no part in tests
 if "PYTEST_XDIST_WORKER" in os.environ:  # one process a core already
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 gc.set_threshold(100_000, 50, 50)  # as in the workflow: text is gathered in half the time
-signal.signal(
-    signal.SIGHUP, signal.SIG_DFL
-)  # processes that tests start and send it would be deaf to it under nohup
+# processes that tests start and stop are deaf to a signal that nohup, or a shell's job, ignores
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST = ("test_book", "test_browser", "test_workflow", "test_pages", "test_stress", "test_site")
 
