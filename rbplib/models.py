@@ -298,7 +298,14 @@ def load_tokenizer(weights_path, model_id):
         if settings.is_file() and read_json(settings).get("tokenizer_class") in generic:
             reader = PreTrainedTokenizerFast
     with telling(f"the tokenizer of {model_id!r} cannot be read"):
-        return reader.from_pretrained(folder, **options)
+        tokenizer = reader.from_pretrained(folder, **options)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if getattr(getattr(backend, "model", None), "dropout", None):
+        raise InputError(
+            f"the tokenizer of {model_id!r} cuts text at random ('dropout' of its tokenizer.json): "
+            "set that to null."
+        )
+    return tokenizer
 
 
 def tokenizer_place(folder):
@@ -421,12 +428,14 @@ def check_beside(weights_path, model_id):
         fields = {}
         with suppress(InputError):  # who needs it tells
             fields = read_json(path)
-        if fields.get("auto_map"):
-            raise InputError(
-                f"model {model_id!r} names code that comes with it ('auto_map' of its "
-                f"{path.name}), which is not run: give a copy whose class is transformers' own, "
-                "or rank by `rbp.sequence_ranks`."
-            )
+        for key, value in fields.items():
+            # kernels of attention are a repository's too
+            if (key == "auto_map" and value) or ("attn_impl" in key and "/" in str(value)):
+                raise InputError(
+                    f"model {model_id!r} names code that comes with it ({key!r} of its "
+                    f"{path.name}), which is not run: give a copy whose class is transformers' "
+                    "own, or rank by `rbp.sequence_ranks`."
+                )
 
 
 def check_keys(report, model_id):
@@ -448,7 +457,9 @@ def check_keys(report, model_id):
         )
 
 
-PLAIN = ("F64", "F32", "F16", "BF16", "I64", "BOOL")  # of weights, and of indices and masks
+# of weights, and of indices and masks, in safetensors' words and in torch's
+PLAIN = {"F64", "F32", "F16", "BF16", "I64", "BOOL"}
+PLAIN |= {"float64", "float32", "float16", "bfloat16", "int64", "bool"}
 
 
 def is_quantised(config):
@@ -462,21 +473,39 @@ def is_quantised(config):
 
 def check_stored(weights_path, model_id):
     """Refuse weights of a folder that are stored in 8 bits or as integers: without a configuration
-    of how they were quantised they would be read as they lie, without their scale."""
+    of how they were quantised they would be read as they lie, without their scale; and biases of
+    attention that the model has no place for, which bear a mask's name."""
+    for name, kind, shape in stored(weights_path):
+        if COMPUTED.search(name) and (len(shape) != 1 or not name.endswith(".bias")):
+            continue
+        if kind not in PLAIN:
+            raise InputError(
+                f"the weights of {model_id!r} hold {name} as {kind}, and its config.json does "
+                "not say how it was quantised: give that too, or weights in floats."
+            )
+        if COMPUTED.search(name):
+            raise InputError(
+                f"the weights of {model_id!r} hold a bias, {name}, that its model has no place "
+                "for: give the weights and the config.json that belong together."
+            )
+
+
+def stored(weights_path):
+    """(name, dtype, shape) of each tensor in the files of a folder; no numbers are read."""
+    import torch
     from safetensors import safe_open
 
-    for path in sorted(weights_path.glob("*.safetensors")):
-        with (
-            telling(f"{path} cannot be read, copy or fetch it again"),
-            safe_open(path, "pt") as file,
-        ):
-            kinds = {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
-        for name, kind in kinds.items():
-            if kind not in PLAIN and not COMPUTED.search(name):
-                raise InputError(
-                    f"the weights of {model_id!r} hold {name} as {kind}, and its config.json does "
-                    "not say how it was quantised: give that too, or weights in floats."
-                )
+    files = sorted(weights_path.glob("*.safetensors"))
+    for path in files or sorted(weights_path.glob("pytorch_model*.bin")):
+        with telling(f"{path} could not be loaded, give a whole copy in safetensors"):
+            if not files:
+                for name, tensor in torch.load(path, "meta", weights_only=True).items():
+                    yield name, str(tensor.dtype).removeprefix("torch."), tensor.shape
+                continue
+            with safe_open(path, "pt") as file:
+                for name in file.keys():  # noqa: SIM118
+                    part = file.get_slice(name)
+                    yield name, part.get_dtype(), part.get_shape()
 
 
 def check_numbers(config, path, model_id):

@@ -114,6 +114,18 @@ def pickled_code(folder):
     torch.save(Runs(), folder / "pytorch_model.bin")
 
 
+def pickled(folder, changed):
+    state = load_file(folder / WEIGHTS) | changed
+    (folder / WEIGHTS).unlink()
+    torch.save(state, folder / "pytorch_model.bin")
+
+
+def dropout(folder):
+    fields = json.loads((folder / "tokenizer.json").read_text())
+    fields["model"]["dropout"] = 0.5
+    (folder / "tokenizer.json").write_text(json.dumps(fields))
+
+
 REFORMER = {"attn_layers": ["local", "lsh"], "axial_pos_embds": False, "is_decoder": True}
 FC = "transformer.h.1.mlp.c_fc.weight"
 BAD = {  # what is done to the folder, and what the sentence must say
@@ -141,6 +153,13 @@ BAD = {  # what is done to the folder, and what the sentence must say
         ),
         "hold transformer.h.1.mlp.c_fc.weight as U8",
     ),
+    "a pickled weight without its scale": (
+        lambda folder: pickled(folder, {FC: torch.ones(32, 128, dtype=torch.int8)}),
+        "hold transformer.h.1.mlp.c_fc.weight as int8",
+    ),
+    "a bias by a mask's name": (surplus("transformer.h.0.attn.bias"), "hold a bias, .*attn.bias"),
+    "text cut at random": (dropout, "cuts text at random"),
+    "kernels of a repository": (config(attn_implementation="owner/k"), "attn_impl.*is not run"),
     "an adapter": (adapter, r"adapter beside .*merge_and_unload.*give its folder"),
     "own code of a known kind": (
         config(auto_map={"AutoModelForCausalLM": "x.C"}),
