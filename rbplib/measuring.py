@@ -54,7 +54,7 @@ from rbplib.table import (
     tell_candidates,
     write_table,
 )
-from rbplib.texts import Documents, load_documents, sample_here
+from rbplib.texts import Documents, load_documents, make_texts, sample_here
 from rbplib.windows import batches, by_length, text_windows
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
@@ -198,6 +198,7 @@ def measured(
     check_tokenizers(family)
 
     # one model after the other, each in one process at a time
+    make_texts(corpora)
     compared["samples"] = compared["samples"] or list(map(load_documents, corpora))
     wanted = expected(*wanted, protocol, **compared)
     failed, cut = {}, {} if cut is None else cut

@@ -282,8 +282,7 @@ def sample_here(corpus):
 def file_sample(corpus):
     """The Documents of a corpus of files."""
     path = find_path(corpus)
-    if corpus.kind and not is_made(path):
-        make_text(corpus)
+    make_texts([corpus])
     # rows of each file; of several each is a source of its pieces
     rows, (paths, passed_over) = [], text_files(path)
     for file in paths:
@@ -311,15 +310,22 @@ def is_made(path):
     return here and file_digest(path).encode() in record.read_bytes()
 
 
-def make_text(corpus):
-    """Have `corpora.make` of a checkout write the text of an embedded corpus."""
-    command = [sys.executable, "-m", "corpora.make", argument(corpus)]
+def unmade(corpora):
+    """The embedded ones of Corpus whose text is not here."""
+    return [corpus for corpus in corpora if corpus.kind and not is_made(find_path(corpus))]
+
+
+def make_texts(corpora):
+    """Have `corpora.make` of a checkout write the text of those that are `unmade`, by one reading
+    of its packages."""
+    corpora = unmade(corpora)
+    command = [sys.executable, "-m", "corpora.make", *map(argument, corpora)]
     env = os.environ | {"RBP_ROOT": str(root())}
-    done = subprocess.run(command, cwd=PACKAGE.parent, env=env, capture_output=True, text=True)
-    if done.returncode:
+    how = {"cwd": PACKAGE.parent, "env": env, "capture_output": True, "text": True}
+    if corpora and (done := subprocess.run(command, **how)).returncode:
         reason = done.stderr.strip().rpartition("\n")[2].removeprefix("rbp: ")
         raise InputError(
-            f"the text of corpus {corpus.name!r} is not here: "
+            f"the text of {', '.join(c.name for c in corpora)} is not here: "
             f"run `python -m corpora.make` in a checkout ({reason})"
         )
 

@@ -15,11 +15,11 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads are lost
 import torch  # noqa: F401
 import transformers.modeling_utils  # noqa: F401
 
-from rbplib.families import InputError, root
+from rbplib.families import InputError
 from rbplib.measuring import cut_text, measured
 from rbplib.models import load_tokenizer, model_folder, window_length
 from rbplib.table import resolve
-from rbplib.texts import is_made, load_documents
+from rbplib.texts import load_documents, make_texts, unmade
 from workflow.book import Plan
 from workflow.forks import ended, run_all, step
 from workflow.pages import label
@@ -31,12 +31,11 @@ def table(path):
 
 
 def share(family, corpora, cut):
-    """Do once what the models of a family share: make embedded text that is not here, several kinds
-    by one reading of the packages, and add its windows to those that are cut."""
-    for corpus in corpora:
-        if corpus.kind and not is_made(root() / corpus.path):
-            with step("text", corpus.name):
-                load_documents(corpus)
+    """Do once what the models of a family share: make embedded text that is not here, and
+    add its windows to those that are cut."""
+    if absent := unmade(corpora):
+        with step("text", ", ".join(corpus.name for corpus in absent)):
+            make_texts(absent)
     model, length = family.models[0], window_length(family)
     tokenizer = load_tokenizer(model_folder(model, weights=False)[0], model.id)
     for corpus in corpora:
