@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from paper.families import bend_weights, contrasts, mean_over, pooled, slope_weights
+from paper.families import bend_weights, contrasts, pooled, slope_weights
 from rbplib import Loss
 
 
@@ -39,17 +38,10 @@ def planted_y(bend=0.0, rise=0.0):
     return y
 
 
-def test_the_mean_over_families_is_students():
-    values = [0.01, 0.03, 0.02, 0.05]
-    theirs, mean = stats.ttest_1samp(values, 0), mean_over([*values, np.nan])
-    assert [mean.estimate, mean.p] == pytest.approx([np.mean(values), theirs.pvalue])
-    assert mean.interval == pytest.approx(tuple(theirs.confidence_interval()))
-
-
 @pytest.mark.parametrize("bend", [0.0, 0.06])
 def test_a_planted_bend_is_told_and_training_noise_is_not_taken_for_one(bend):
     rejected, y = [], planted_y(bend)
-    for seed in range(60):
+    for seed in range(40):
         pairs = [
             ladder(f, c, y, seed * 100 + i, 3, 0.01) for i, f in enumerate("abcde") for c in "xy"
         ]

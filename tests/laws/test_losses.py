@@ -85,11 +85,6 @@ def test_repeats_are_those_of_a_ladder_unless_others_are_given():
         assert len(loss.repeats.S) == 2 and loss.repeats.repeats is None
         assert count(ladder, repeats=[]).repeats is count(models).repeats is None
         assert len(count(models, repeats=again[:1]).repeats.S) == 1
-    # a k above their vocabulary, an N above their runs
-    losses = rbp.rbp_losses(ladder, [9, 10])
-    assert losses[9].repeats and losses[10].repeats is None
-    short = rbp.Ladder(models, [rank_table([1], [0], vocab_size=V)])
-    assert rbp.run_loss(short, 1, 2).repeats is None
 
 
 def test_plain_numbers_are_a_loss_in_order_of_size():
@@ -97,9 +92,6 @@ def test_plain_numbers_are_a_loss_in_order_of_size():
     law = rbp.fit(S=["100M", "1e6", 1e7], hits=hits, totals=1000)
     assert np.exp(-law.loss.values) == pytest.approx([0.1, 0.2, 0.3])
     assert law.models == ("model 2", "model 3", "model 1")
-    # numbers of two columns go together by their places
-    series = pd.Series([300, 100, 200], index=["c", 0, 1])
-    assert rbp.fit(S=["100M", "1e6", 1e7], hits=series, totals=1000).parameters == law.parameters
     nats = rbp.fit(-np.log([0.1, 0.2, 0.3]), S=WHOLE["S"])
     assert nats.parameters == pytest.approx(law.parameters)
     assert law.status == "too few documents" and np.isnan(law.intervals["text"]["alpha"]).all()

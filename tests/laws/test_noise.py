@@ -9,7 +9,6 @@ from planted import planted_loss, seeded_loss
 from scipy import stats
 
 import rbplib as rbp
-from rbplib.law import fit as fit_law
 from rbplib.noise import exceeding, own_seeds
 
 X = np.log(np.geomspace(1e4, 1e6, 6))
@@ -78,23 +77,6 @@ def test_trainings_are_held_against_an_f_distribution_or_their_own_by_simulation
     assert exceeding(2.0, 1, 0.0, 50, 1.0, 12, 3) == pytest.approx(share, rel=0.05)
 
 
-def test_all_trainings_of_a_size_are_the_classical_test_against_pure_error(loss):
-    # three trainings of each size, of which the first are the models: a line, a little bent
-    y = -0.1 * X + 0.004 * (X - X.mean()) ** 2
-    many = planted_loss(np.repeat(y, 3), 0.0, again=0)
-    again = replace(many, S=np.repeat(np.exp(X), 3))
-    own = replace(again.keep(np.arange(0, 18, 3)), repeats=again)
-    law = fit_law(own, n_bootstrap=200)
-    x = np.log(again.S)
-    line = np.polyval(np.polyfit(x, again.y, 1), x)
-    means = again.y.reshape(6, 3).mean(axis=1).repeat(3)
-    pure, lack = ((again.y - means) ** 2).sum() / 12, ((means - line) ** 2).sum() / 4
-    assert law.p["trainings"] == pytest.approx(stats.f.sf(lack / pure, 4, 12), rel=1e-6)
-    # what pages say of it; of trainings among which the models are not, nothing is pooled
-    assert law.pooled_sd == pytest.approx(np.sqrt(lack / 3), rel=1e-9)
-    assert np.isnan(fit_law(loss, n_bootstrap=0).pooled_sd)
-
-
 def covers(interval, truth):
     low, high = interval
     return low < truth < high
@@ -115,12 +97,6 @@ def test_seeds_are_no_sizes(seeds):
     fit, compare, trainings = held.mean(axis=0)
     assert 0.93 <= fit <= 0.97 and 0.93 <= compare <= 0.975
     assert trainings == 0 if seeds == 1 else 0.93 <= trainings <= 0.97
-
-
-def test_sizes_with_unlike_numbers_of_seeds_have_fewer_degrees_of_freedom():
-    rng, draws, seeds = np.random.default_rng(0), 300, [5, 1, 1, 1, 1, 1]
-    laws = [rbp.fit(seeded_loss(rng, seeds, within=0.0), n_bootstrap=0) for _ in range(draws)]
-    assert 0.93 <= np.mean([covers(law.ci_models, 0.1) for law in laws]) <= 0.985
 
 
 def test_the_interval_over_sizes_is_that_of_the_means_of_statsmodels():

@@ -36,8 +36,8 @@ def words():
     return tokenizer(320), tokenizer(700)
 
 
-@pytest.mark.parametrize("windows", [(24, 512), (512, 16)])
-def test_planted_bits_per_byte_come_back_whatever_the_tokens(words, windows):
+def test_planted_bits_per_byte_come_back_whatever_the_tokens(words):
+    windows = 24, 512
     ladder = [table(words[0], S, windows[0]) for S in SIZES]
     loss = byte_loss(ladder, table(words[1], 1e8, windows[1]), TEXTS, words)
     assert loss.values == pytest.approx([*map(bits_at, SIZES), bits_at(1e8)], rel=1e-6)

@@ -42,12 +42,3 @@ def test_run_success_against_simulation(icc, rho):
     share = np.exp(runs.log_run_both(0.8, 10, icc, rho))
     seen = markov(7, 400_000, 10, 0.8, rho, icc).all(axis=1).mean()
     assert abs(share - seen) < 4 * np.sqrt(share * (1 - share) / 400_000)
-
-
-def test_the_rise_is_as_wide_for_every_number_of_tokens():
-    """10% to 90% takes log 21.9 / alpha e-folds of size, whatever N: nothing sharpens."""
-    x = np.linspace(-200, 500, 2_000_001)
-    for N in (1, 100):
-        p = np.exp(-3 * N * np.exp(-0.06 * x))
-        low, high = np.interp([0.1, 0.9], p, x)
-        assert high - low == pytest.approx(runs.rise_width(0.06), rel=1e-5)

@@ -74,13 +74,6 @@ def test_what_was_not_counted_is_one_sentence(counted, words, ask):
         ask(tables)
 
 
-def test_at_a_k_that_was_not_counted_no_noise_of_trainings_is_known(counted, capsys):
-    ladder, repeats = counted[1]["code"], measured("synthetic", ["code"])["code"]
-    losses = rbp.rbp_losses(ladder, [10, 134], repeats=repeats)
-    assert losses[10].repeats is not None and losses[134].repeats is None
-    assert "counts without k = 134" in capsys.readouterr().err
-
-
 def test_measured_tables_go_before_counts_and_other_text_is_measured(counted, monkeypatch):
     root, tables = counted
     assert missing("synthetic") == []
@@ -143,14 +136,6 @@ def test_one_unequal_count_fails_verify(counted, monkeypatch, capsys):
     assert "ranks_20" in capsys.readouterr().out and verify.main(["--measure", "6"]) == 2
     kept[3].columns["ranks_20"][7] -= 1
     write_counts(path, kept)
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "published/ranks").glob("*.yml")))
-def test_published_counts_are_read(path, monkeypatch):
-    monkeypatch.setenv("RBP_ROOT", str(ROOT))
-    family = load_family(path)
-    tables, _ = family_tables(family, family.corpora[0])
-    assert [t.record["model"] for t in tables] == [m.name for m in family.models]
 
 
 def test_counts_of_models_trained_again_are_whole_and_small(monkeypatch, tmp_path):

@@ -6,14 +6,13 @@ import re
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from shutil import copytree, which
+from shutil import which
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from commands import ROOT, call, python, take
-from hubserver import HubServer, point_to
 from transformers import AutoModelForCausalLM
 
 import rbplib
@@ -153,12 +152,6 @@ def test_what_the_script_asked_is_what_is_measured_row_by_row(place, fresh, engi
     take(out, "theirs")
     (theirs,) = rbplib.measure("theirs", "lines")
     assert np.array_equal(theirs.rank(), table.rank())
-    # where a family asks for no precision it takes what the engine has
-    (place / "families/any.yml").write_text(f"models: [{MODEL}]\n")
-    header, *lines = lines_of(place / "ranks.jsonl")
-    header |= {"weights_dtype": "bfloat16", "family": "any"}
-    import_answers([header, *lines], "any")
-    assert rbplib.measure("any", "lines")[0].record["weights_dtype"] == "bfloat16"
     # what was measured is not written over
     table.path.unlink()
     rbplib.measure("nano", "lines", progress=False)
@@ -241,22 +234,6 @@ def test_ranks_above_alone_are_bounds_and_a_half_head_is_warned_of(place, fresh,
     assert f"(served as 1&#46;9k; {bounds})" in words and "head was in bfloat16" in words
 
 
-def test_a_commit_of_the_hub_is_a_revision(place, fresh, monkeypatch):
-    (place / "families/hubs.yml").write_text("dtype: float32\nmodels: [owner/m]\n")
-    header, *lines = lines_of(place / "ranks.jsonl")
-    with HubServer() as hub:
-        point_to(hub.url, monkeypatch, fresh / "cache")
-        copytree(MODEL, fresh / "m")
-        copytree(ROOT / "models/tokenizer", fresh / "m", dirs_exist_ok=True)
-        commit = hub.add("models", "owner/m", fresh / "m")
-        header |= {"model": "owner/m", "served": "owner/m", "family": "hubs", "revision": commit}
-        path = import_answers([header, *lines], "hubs")
-        record = rbplib.read_table(path).record
-        assert record["revision"] == record["made_by"]["revision"] == commit
-        with pytest.raises(InputError, match="another revision, 0000"):
-            import_answers([header | {"revision": "0" * 40}, *lines], "hubs")
-
-
 def test_the_script_without_a_server_or_a_file_is_one_sentence(place, fresh, engine):
     (fresh / "other.jsonl").write_text('{"window": 9}\n{"ids": [1, 4096]}\n')
     (fresh / "long.jsonl").write_text('{"window": 257}\n{"ids": [1, 2]}\n')
@@ -271,23 +248,6 @@ def test_the_script_without_a_server_or_a_file_is_one_sentence(place, fresh, eng
         said = ask(windows, fresh / "r.jsonl", url)
         assert "run again" in said and word in said and len(said.splitlines()) == 1
         assert not (fresh / "r.jsonl").read_text()
-
-
-@pytest.mark.parametrize(
-    ("weights", "head", "known"),
-    [
-        ("float", "torch.float32", "float32"),
-        (None, "float32", None),
-    ],
-)
-def test_a_precision_has_one_name_or_is_not_known(place, fresh, capsys, weights, head, known):
-    header, *lines = lines_of(place / "ranks.jsonl")
-    header |= {"weights_dtype": weights, "head_dtype": head}
-    import_answers(iter([header, *lines]), "nano")
-    err, own = capsys.readouterr().err, weights == "float"
-    (table,) = rbplib.measure("nano" if own else "nano-vllm", "lines")
-    assert table.record["weights_dtype"] == known
-    assert ("family nano-vllm" in err) != own and "makes ties" not in err
 
 
 def changed(column, value, **others):

@@ -1,8 +1,6 @@
 """Measuring: ranks of naive logits; what is there is read, what is of something else stays, kills
 cost little."""
 
-import json
-import os
 import shutil
 from types import SimpleNamespace
 
@@ -17,9 +15,8 @@ from rbplib import InputError
 from rbplib import measuring as m
 from rbplib.cli import main
 from rbplib.families import load_family
-from rbplib.families import root as root_dir
 from rbplib.table import expected, family_tables, resolve
-from rbplib.texts import draw_sample, load_documents
+from rbplib.texts import load_documents
 from tests.smallmodels import save_model, tokenizer
 
 
@@ -139,12 +136,6 @@ def test_what_decides_the_rows_decides_whether_a_table_is_used_again(root, chang
     assert len(measure()["lines"]) == 1 and files(root) != before
 
 
-def test_an_option_that_is_none_is_refused_where_nothing_is_missing(root):
-    measure()
-    with pytest.raises(TypeError, match="protocl"):
-        measure(protocl="full")
-
-
 def test_another_table_that_came_meanwhile_is_not_written_over(root, monkeypatch):
     measure()
     before = files(root)
@@ -152,26 +143,6 @@ def test_another_table_that_came_meanwhile_is_not_written_over(root, monkeypatch
     with pytest.raises(InputError, match="another weights_dtype"):
         measure(dtype="bfloat16")
     assert files(root) == before
-
-
-def rows_of_the_hub(corpus):
-    """In place of what `datasets` fetches."""
-    lines = (root_dir() / "lines.jsonl").read_text().splitlines()
-    return draw_sample(list(map(json.loads, lines)), corpus, {"id": corpus.id, "revision": "x"})
-
-
-def test_sources_of_the_hub_are_worked_out_anew_from_its_rows(root, monkeypatch):
-    monkeypatch.setattr("rbplib.texts.hub_sample", rows_of_the_hub)
-    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\n")
-    (table,) = measure()["lines"]
-    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\ngroup: '{who}'\n")
-    load_no_model(monkeypatch)
-    (grouped,) = measure()["lines"]
-    assert len(set(grouped.source)) == 3 and (grouped.rank() == table.rank()).all()
-    # other rows are another text
-    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\ndocuments: 7\n")
-    with pytest.raises(InputError, match="another sample"):
-        measure()
 
 
 def test_sources_alone_are_worked_out_anew(root, monkeypatch):
@@ -260,24 +231,6 @@ def test_precisions_are_told_with_laws_and_comparisons(root, capsys):
     assert "toy was measured in float32, half in bfloat16" in err
 
 
-SAME = {
-    "a place": lambda root: (
-        shutil.move(root / "models", root / "moved"),
-        family_file(("models/", "moved/"))(root),
-    ),
-    "times": lambda root: [os.utime(path, (1, 1)) for path in root.rglob("*")],
-    "a precision that is not asked for": family_file(("dtype: float32\n", "")),
-}
-
-
-@pytest.mark.parametrize("changed", SAME)
-def test_what_does_not_decide_the_rows_does_not(root, changed, monkeypatch):
-    measure()
-    SAME[changed](root)
-    load_no_model(monkeypatch)
-    assert len(measure()["lines"]) == 1
-
-
 def test_engine_protocol_and_a_hubs_names_are_part_of_what_is_asked(root, monkeypatch):
     def entries(family="toy", **options):
         return expected(*resolve(family, None, ["lines"]), **options)
@@ -359,15 +312,6 @@ def test_rows_of_a_long_table_are_gone_on_from_batch_by_batch(root, monkeypatch)
             assert [p.name for p in table.path.parent.iterdir()] == [f".{table.path.name}.part"]
     # each batch once, and again where it was cut off
     assert stops > 2 and table.path.read_bytes() == whole and len(passes) == total + stops
-
-
-def test_a_killed_owners_lock_is_free_and_what_it_left_goes(root):
-    folder = root / "results/ranks/toy/m0"
-    (folder / ".a folder.tmp").mkdir(parents=True)
-    for name in ("../.m0.lock", ".lines.parquet.01234567.tmp"):
-        (folder / name).touch()
-    measure()
-    assert list(files(root)) == ["results/ranks/toy/m0/lines.parquet"]
 
 
 def test_batches_and_memory_that_runs_out_change_no_rank(root, monkeypatch):

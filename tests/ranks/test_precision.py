@@ -1,8 +1,6 @@
 """Precision: tables equal naive logits in that precision, ties are counted as they stand, float32
 is the reference."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from workshop import naive_ranks, write_root
@@ -25,8 +23,8 @@ def tables(*conditions, documents=25):
     return precision.precision_tables("toy", "lines", documents, conditions)
 
 
-@pytest.mark.parametrize("condition", ["bf16 throughout", "fp16 throughout"])
-def test_tables_are_those_of_naive_logits(root, condition):
+def test_tables_are_those_of_naive_logits(root):
+    condition = "bf16 throughout"
     (table, *_) = tables(condition)[condition]
     weights, head = precision.CONDITIONS[condition]
     assert (table.record["weights_dtype"], table.record["head_dtype"]) == (weights, head)
@@ -35,16 +33,6 @@ def test_tables_are_those_of_naive_logits(root, condition):
     assert ids.tolist() == table.token[start].tolist()
     assert naive.greater.tolist() == table.greater[start].tolist()
     assert naive.ties.tolist() == table.ties[start].tolist()
-
-
-def test_a_sample_of_the_first_documents_knows_their_sources(root, monkeypatch):
-    """Those of the whole corpus once stood in the record of its first hundred documents, and no fit
-    was possible."""
-    whole = load_documents("lines")
-    sample = replace(whole, units=tuple(f"package {i // 3}" for i in range(len(whole.texts))))
-    monkeypatch.setattr(precision, "load_documents", lambda corpus: sample)
-    (table, *_) = tables("float32", documents=21)["float32"]
-    assert table.source.tolist() == [i // 3 for i in range(21)] and len(table.record["units"]) == 21
 
 
 def made(greater, ties):
