@@ -76,20 +76,6 @@ def other(kind, **changes):
     return build
 
 
-def seq2seq(folder):
-    from transformers import T5Config, T5ForConditionalGeneration
-
-    shape = {
-        "d_model": 32,
-        "d_kv": 8,
-        "d_ff": 48,
-        "num_layers": 1,
-        "num_heads": 2,
-        "vocab_size": 331,
-    }
-    T5ForConditionalGeneration(T5Config(**shape, decoder_start_token_id=0)).save_pretrained(folder)
-
-
 def own_code(folder):
     (folder / "x.py").write_text("open('/tmp/rbp-was-here', 'w')")
     add_to_config(folder, model_type="mine", auto_map={"AutoConfig": "x.C"})
@@ -183,7 +169,6 @@ BAD = {  # what is done to the folder, and what the sentence must say
     ),
     "tokenizer broken": (write("tokenizer.json", b"{"), "tokenizer of .* cannot be read"),
     "an encoder": (other("bert", is_decoder=False), "sees the future"),
-    "sequence to sequence": (seq2seq, "could not be loaded"),
     "attention at random": (other("reformer", **REFORMER), "draws at random"),
     "a tokenizer of more tokens": (other("gpt2", vocab_size=290), "its own tokenizer.*vocabulary"),
 }

@@ -1,6 +1,5 @@
 """Models in GGUF: measured as what transformers expands them to."""
 
-import shutil
 from hashlib import sha256
 
 import pytest
@@ -92,9 +91,3 @@ def test_a_bad_gguf_is_one_sentence(name, small, tmp_path, capsys):
     path = tmp_path / "model.gguf"
     path.write_bytes(BAD[name](small[0].read_bytes()))
     assert str(path) in refused(tmp_path, path, capsys)
-
-
-def test_a_folder_that_holds_one_is_told_to_name_the_file(small, tmp_path, capsys):
-    (tmp_path / "model").mkdir()
-    shutil.copy(small[0], tmp_path / "model")
-    assert "or the path of a .gguf file" in refused(tmp_path, tmp_path / "model", capsys)

@@ -54,14 +54,11 @@ def parquet(rows):
 GOOD = {
     "rows.jsonl": lines(OBJECTS),
     "strings.jsonl": lines(DOCUMENTS),
-    "lines.json": lines(OBJECTS),
     "one-line.json": json.dumps(OBJECTS).encode(),
     "pretty.json": b"\n\n" + json.dumps(OBJECTS, indent=2).encode() + b"\n",
-    "strings.json": json.dumps(DOCUMENTS, indent=0).encode(),
     "rows.csv": table(TABLE),
     "all-quoted.csv": table(TABLE, quoting=csv.QUOTE_ALL, lineterminator="\n\n"),
     "mark.jsonl": codecs.BOM_UTF8 + lines(OBJECTS),
-    "only.csv": table([["text"], *([text] for text in DOCUMENTS)]),
     "rows.tsv": table(TABLE, "\t"),
     "rows.parquet": parquet(OBJECTS),
     "two-members.jsonl.gz": gzip.compress(lines(OBJECTS[:7])) + gzip.compress(lines(OBJECTS[7:])),
@@ -87,12 +84,6 @@ def test_the_same_documents_in_every_format(tmp_path, name):
     documents = load_documents(str(tmp_path / name))
     assert documents.digest == DIGEST and documents.units == []
     assert list(documents.texts) == datasets.Dataset.from_list(OBJECTS).shuffle(seed=42)["text"]
-
-
-def test_the_first_rows_that_are_long_enough_may_be_drawn(tmp_path):
-    (tmp_path / "rows.jsonl").write_text('"ab"\n"abc"\n"abcd"\n"abcde"\n')
-    documents = read(tmp_path, "rows.jsonl", min_characters=3, first=2)
-    assert sorted(documents.texts) == ["abc", "abcd"]
 
 
 @pytest.mark.parametrize("name", SAME_PROSE)

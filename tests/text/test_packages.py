@@ -11,7 +11,7 @@ from commands import ROOT
 from tokenizers import Tokenizer
 
 from corpora import make
-from rbplib.families import InputError, load_corpus
+from rbplib.families import load_corpus
 from rbplib.texts import load_documents
 
 
@@ -83,16 +83,6 @@ def test_text_that_is_not_here_is_made_once(root):
     assert make.make_text(load_corpus("few")).stat().st_mtime_ns == before
     (root / "text/few.jsonl").write_text(json.dumps({"text": "damage", "source": "a"}))
     assert load_documents("few") == documents
-
-
-def test_a_missing_package_or_an_unknown_kind_is_one_sentence(root, monkeypatch):
-    monkeypatch.setattr(make, "EVALUATION", {"no-such-package": "1"})
-    with pytest.raises(InputError, match="no-such-package"):
-        make.evaluation_documents("docs", 10, 1)
-    path = root / "corpora/few.yml"
-    path.write_text(path.read_text().replace("licences", "poems"))
-    with pytest.raises(InputError, match="corpora.make.*poems"):
-        load_documents("few")
 
 
 def test_every_embedded_model_reads_text_as_it_was_trained():

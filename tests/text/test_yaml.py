@@ -8,7 +8,6 @@ import pytest
 from rbplib.cli import main
 from rbplib.families import (
     InputError,
-    argument,
     list_corpora,
     list_families,
     load_corpus,
@@ -144,17 +143,6 @@ def test_a_file_that_is_none_stops_all_but_a_list(root, capsys):
     assert "prose" in out and "bad.yml" in err and err.count("rbp: ") == 1
 
 
-def test_another_process_is_given_a_name_or_a_whole_path(root, monkeypatch):
-    monkeypatch.chdir(root)
-    (root / "mine.yml").write_text("models: [a/b]\n")
-    (root / "text.yml").write_text("path: a.txt\n")
-    (root / "a.txt").write_text("words")
-    names = [argument(load_family(name)) for name in ("tiny", "families/tiny.yml", "mine.yml")]
-    assert names == ["tiny", "tiny", str(root / "mine.yml")]
-    names = [argument(load_corpus(name)) for name in ("corpora/prose.yml", "text.yml", "a.txt")]
-    assert names == ["prose", str(root / "text.yml"), str(root / "a.txt")]
-
-
 def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
     names = {}
     for name in ("my text.txt", "prose.txt", "日記.txt", "..txt", "models"):
@@ -164,11 +152,6 @@ def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
     assert names["my text.txt"] == "my-text" and names["models"] == "models"
     assert len(set(names.values())) == 5 and "prose" not in names.values()
     assert all(re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.A) for name in names.values())
-
-
-def test_a_corpus_is_found_without_a_look_at_the_others(root, monkeypatch):
-    monkeypatch.setattr("pathlib.Path.glob", None)
-    assert load_corpus("prose").documents == 10
 
 
 def test_two_of_one_name_are_refused(root):
