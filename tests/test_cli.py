@@ -230,23 +230,6 @@ def test_a_fault_is_one_sentence_that_names_the_thing(root, capfd, words, name):
     assert not made, made
 
 
-@pytest.mark.parametrize(
-    ("hits", "spread", "status"),
-    [
-        ((300, 350, 400), 7, "ok"),
-        ((300, 345, 400), 7, "lack of fit"),
-        ((300, 350, 400), 1, "equal sources"),
-    ],
-)
-def test_a_law_off_its_points_is_not_ok(root, hits, spread, status):
-    rows = ["model,S,hits,tokens,source"]
-    for j, most in enumerate(hits, 1):
-        rows += [f"m{j},1e{j + 6},{most + i * j % spread},1000,s{i}" for i in range(40)]
-    (root / "runs.csv").write_text("\n".join(rows))
-    (row,) = told(f"fit {root}/runs.csv --n-bootstrap 300")
-    assert row["status"] == status
-
-
 def test_nothing_that_is_printed_steers_a_terminal_or_is_a_formula(root, capsys):
     (root / "corpora/prose.yml").write_text('title: "a\\e[31mb"\npath: x.txt\n')
     (root / "a\x1b[31mb.yml").touch()
@@ -257,16 +240,6 @@ def test_nothing_that_is_printed_steers_a_terminal_or_is_a_formula(root, capsys)
     outputs.append(run(capsys, f"fit {root / 'runs.csv'} --csv")[1])
     assert all("?[31m" in text and "\x1b" not in text for text in outputs)
     assert "'=1+1" in outputs[-1]
-
-
-def test_a_warning_is_a_sentence_without_a_path_of_source(root, capsys, monkeypatch):
-    (root / "words.txt").write_text("one two three")
-    (root / "own.yml").write_text("path: words.txt\ndigest: other\n")
-    monkeypatch.chdir(root)
-    assert run(capsys, "plan --family synthetic --corpus own.yml")[2] == (
-        "rbp: the text of corpus 'own' differs from the one on record: "
-        "its numbers will differ too.\n"
-    )
 
 
 @pytest.mark.parametrize("words", ["book --family nope", "verify --nope"])

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 import vl_convert
-import yaml
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from corpora.make import EVALUATION, TRAINING
@@ -28,10 +26,6 @@ def pins(name):
     found = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", (ROOT / name).read_text(), re.M)
     assert found, f"{name} pins nothing"
     return {canonicalize_name(package): version for package, version in found}
-
-
-def environment():
-    return yaml.safe_load((ROOT / "environment.yml").read_text())
 
 
 def test_the_lock_satisfies_every_requirement():
@@ -188,17 +182,6 @@ def test_services_of_others_install_by_hashes():
     """They name no other index, from which torch would come without a hash."""
     for path in (ROOT / ".github/workflows").glob("*.yml"):
         assert not re.search("INDEX|FIND_LINKS|pip install", path.read_text()), path
-
-
-def test_image_and_conda_bring_one_python_and_install_from_the_lock():
-    lines, dependencies = (ROOT / "Dockerfile").read_text(), environment()["dependencies"]
-    assert "RUN make env PYTHON=python\n" in lines and "pip install" not in lines
-    python, pip, others = dependencies
-    python = python.removeprefix("python=")
-    assert pip.startswith("pip") and f"FROM python:{python}-" in lines
-    assert f"{python}.0" in SpecifierSet(PROJECT["requires-python"])
-    assert f"torch=={pins(LOCKS[1])['torch']}" in others["pip"] and "torch" not in pins(LOCKS[0])
-    assert f"-e .[{','.join(LOCKED_EXTRAS)}]" in others["pip"]
 
 
 def test_notices_are_of_the_versions_of_the_scripts_that_the_site_holds():

@@ -8,7 +8,6 @@ import jupytext
 import nbformat
 import pytest
 import yaml
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from paper import book
 from tests.commands import ROOT
@@ -98,25 +97,6 @@ def test_cells_are_short_and_parameters_typed_and_commented(path):
         assert re.match(r"(#|$|seed: int = \d+$|\w+: \w+(\[.*\])? = .*  # )", line), line
     if path.stem in pages.notebooks() and not pages.is_once(path.stem):
         assert {"family", "corpora", "seed"} <= set(pages.defaults(path.stem))
-
-
-def test_sentences_that_pages_share_have_names_of_their_own():
-    """Of two macros of one name the second is taken, also by the page that means the first."""
-    names = re.findall(r"{% macro (\w+)", (ROOT / "notebooks" / "words.md").read_text("utf-8"))
-    assert names and len(names) == len(set(names))
-
-
-def test_tidying_drops_times_and_hides_parameters():
-    outputs = [new_output("stream", text="seen")]
-    about = {"tags": ["injected-parameters"], "papermill": {"x": 1}, "execution": {"t": "1"}}
-    cells = [new_markdown_cell("# A page"), new_code_cell("1", outputs=outputs, metadata=about)]
-    notebook = new_notebook(cells=cells, metadata={"papermill": {"start": "now"}})
-    for _ in range(2):
-        pages.tidy(notebook, "other")
-    title, code = notebook.cells
-    assert title.source == "# A page (other)" and [o.text for o in code.outputs] == ["seen"]
-    assert code.metadata == {"tags": ["injected-parameters", "remove-cell"]}
-    assert not notebook.metadata
 
 
 def test_nothing_of_the_paper_is_lost():

@@ -45,14 +45,6 @@ def test_a_number_that_does_not_exist_neither_passes_nor_fails():
     assert [*map(str, holds)] == ["True", "False", "<NA>"] + 2 * ["<NA>", "False", "<NA>"]
 
 
-def test_how_far_an_interval_lies_from_0():
-    ends = [(1, 2), (-3, -1), (-1, 1), (0, 2), (np.nan, np.nan)]
-    sides = claims.beyond(pd.Series(ends))
-    assert sides.tolist()[:4] == [1, -1, 0, 0] and sides[4] is NONE
-    directions = [evidence.direction(*of) for of in ((ends[1], 0.01), (ends[2], 0), (ends[0], 1))]
-    assert directions[0] == -1 and np.isnan(directions[1:]).all()
-
-
 @pytest.mark.parametrize(("inside", "n"), [(19, 20), (100, 100), (57, 60), (80, 100), (153, 173)])
 def test_an_interval_is_judged_by_binomial_tests(inside, n):
     p = {share: binomtest(inside, n, share) for share in (0.9, 0.95)}
@@ -93,13 +85,6 @@ def test_two_exponents_are_nearly_identical_by_two_lines(ratio, around, side):
     rows = claims.cases([{"ratio": ratio, "around": around}])
     (found,) = claims.near_one(rows.ratio, rows.around, 0.8, 1.25)
     assert found is side or found == side
-
-
-def test_noise_is_enough_where_it_makes_the_scatter_and_not_where_it_is_just_not_rejected():
-    share = pd.Series([1.5, 0.5, 0.5, 1.5, NONE, 0.5], dtype="Float64")
-    not_rejected = pd.Series([YES, YES, NO, NO, NONE, NONE], dtype="boolean")
-    sides = evidence.enough(share, not_rejected)
-    assert [*map(str, sides)] == ["1.0", "0.0", "-1.0", "-1.0", "<NA>", "0.0"]
 
 
 class Line(NamedTuple):
@@ -184,25 +169,6 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     assert findings.linked(frame)[0].startswith('<span data-page="03_moderate_k">At k = 10, 50, -')
     assert frame.claim[1] == "-log RBP falls along a straight line"
     assert frame.found[1] == "not measured here"
-
-
-def test_one_sentence_says_what_is_decided_at_every_k_alike(shown):
-    rows = claims.cases({"k": k, "r2": 1.0, "ci_known": (0, 1), "alpha": 1} for k in [10, 50] * 3)
-    claims.claim("moderate_line", rows, [YES] * 6)
-    claims.claim("moderate_line", rows[:2], [YES] * 2, show=False)
-    ((text, records), (silent, _)) = shown[0]
-    assert "At k = 10, 50, -log RBP" in text and "in 6 of 6. ✓ **agrees**" in text
-    assert len(records) == 2 and silent == " "
-    # what is open at every k is open
-    assert claims.judge("moderate_line", rows[:4], [YES] * 4).verdict == "open"
-
-
-def test_a_claim_without_a_case_is_passed_over(shown):
-    rows = evidence.law_rows([])
-    claims.claim("top1_line", rows, (rows.r2 >= 0.975) & (rows.sure_alpha > 0))
-    claims.claim("sharper_rise")
-    (nothing, _), (proof, _) = shown[0]
-    assert nothing == "" and proof.splitlines()[0].endswith("✗ **differs**")
 
 
 def decided(**outcomes):

@@ -129,14 +129,6 @@ def test_students_get_no_solution_and_teachers_all(class_room, page):
     assert marked in teacher and marked not in public and marked.strip("*") in student
 
 
-def test_what_a_class_downloads_is_all_that_it_needs_and_no_more(class_room):
-    sheets = {f"labs/{p.stem}.{kind}" for p in PAGES for kind in ("md", "ipynb")}
-    others = {f"labs/{name}" for name in ("synthetic.counts", "ranks.py", "codebook.md")}
-    with zipfile.ZipFile(class_room[0].parents[1] / "labs.zip") as z:
-        assert set(z.namelist()) == sheets | others
-        assert {entry.date_time[0] for entry in z.infolist()} == {1980}  # the same bytes on any day
-
-
 def test_a_family_that_was_not_measured_is_one_sentence(tmp_path, bundle, capsys, monkeypatch):
     place = write_family(tmp_path, documents=5)
     monkeypatch.setenv("RBP_ROOT", str(place))

@@ -253,13 +253,6 @@ def test_a_page_opens_with_what_it_rests_on_its_question_and_its_answer(site, pa
     assert "Its rule." in part(rest, '<details class="rbp-fold rbp-below">', "</details>")
 
 
-def test_hidden_code_is_folded_at_its_place_and_shown_code_stays(page):
-    folds = [words(text.split("</details>")[0]) for text in page.split("above-input")[1:]]
-    assert any("import first" in code for code in folds)
-    assert any("unseen" in code and "second" in code for code in folds)  # one bar for both
-    assert not any("shown_code" in code for code in folds) and "shown_code" in page
-
-
 def test_figures_have_numbers_words_folds_and_data_and_say_of_which_text_they_are(site, page):
     captions = [words(text.split("</p>")[0]) for text in page.split('<p class="rbp-caption">')[1:]]
     assert captions == ["Fig. 02.1. One.", "Fig. 02.2. It rises .", "Fig. 02.3. The same on B"]
@@ -272,11 +265,6 @@ def test_figures_have_numbers_words_folds_and_data_and_say_of_which_text_they_ar
     assert (site[2] / "book/_executed/fam" / data).read_text() == "x,y\n1,2\n"
     moving = (site[2] / "_downloads/figures/hostile/02_top1_law-2.json").read_text()
     assert {"model", "S", "loss"} <= set(json.loads(moving)[0])
-
-
-def test_formulas_of_tables_are_set_and_a_csv_is_left_plain(page):
-    assert "<caption>log<sub>10</sub> of RBP<sup>N</sup></caption>" in page
-    assert '<td class="text">−log RBP<sub>1</sub></td>' in page and "alpha\\n-log RBP_1" in page
 
 
 def test_the_number_of_a_page_leads_to_it_but_in_code_and_on_itself(page):

@@ -122,20 +122,6 @@ def test_every_status_and_verdict_is_in_the_glossary_once():
     assert len(known) == len(set(known))
 
 
-def test_forms_of_words_are_of_words_that_the_glossary_has(monkeypatch):
-    monkeypatch.syspath_prepend(BOOK / "_ext")
-    from rbpterms import OTHER_FORMS, forms
-
-    assert set(OTHER_FORMS) <= set(glossary_words())
-    pattern, words = forms(["hit", "hits", "run of hits", "family"])
-    text = "runs of hits, two families; exponential family, hits"
-    assert [words[m.lastindex - 1] for m in pattern.finditer(text)] == [
-        "run of hits",
-        "family",
-        "hits",
-    ]
-
-
 def test_labels_and_derivations_that_code_names_exist():
     labels = set(re.findall(r"^\s*:label: ([\w-]+)", "\n".join(BY_HAND.values()), re.M))
     code = "".join(

@@ -64,12 +64,6 @@ def test_a_file_holds_verdicts_one_number_a_case_tables_and_what_it_was_made_wit
     assert frame.loc[(case, "text, ranks, logprob"), "value"] == " ".join(digests)
 
 
-def test_a_case_is_kept_by_the_first_number_with_an_interval_or_the_first():
-    case = {"alpha": 0.1, "ratio": 2.0}
-    assert verify.key_number(case) == [["alpha", "0.1", "", ""]]
-    assert verify.key_number(case | {"around": [1.0, 3.0]}) == [["ratio", "2.0", "1.0", "3.0"]]
-
-
 @pytest.mark.parametrize(
     ("changed", "outcome", "status"),
     [

@@ -142,23 +142,6 @@ def test_the_page_takes_and_refuses_what_rbp_fit_does(page, tmp_path, old, new):
 
 
 @pytest.mark.parametrize(
-    ("hits", "word"),
-    [
-        ([0, 3, 5, 9], "without a (no hits)"),
-        ([900, 500, 300, 200], "wrong sign"),
-        ([200, 300, 950, 1000], "without d (no misses)"),
-        ([0, 0, 500, 950], "b (no hits)"),
-    ],
-)
-def test_a_law_bears_the_status_of_rbp_fit_and_who_is_left_out_is_named(page, hits, word):
-    frame = pd.DataFrame({"model": [*"abcd"], "S": [1e6, 2e6, 3e6, 4e6], "hits": hits})
-    frame["tokens"] = 1000
-    shown, said, _, _ = page(frame.to_csv())
-    status = rbp.fit(frame, n_bootstrap=0).status.replace("too few documents", "ok")
-    assert shown["status"] == status and word in said
-
-
-@pytest.mark.parametrize(
     ("rows", "word"),
     [
         ("", "lacks S and one of hits"),

@@ -8,7 +8,6 @@ from scipy import optimize, stats
 
 from paper import lognormal
 from paper.distributions import fit_rank_law
-from paper.gpt2 import PRINTED
 from paper.published import gpt2_counts
 
 S, LOSS = gpt2_counts().query("k == 1 and N == 1")[["S", "loss"]].to_numpy().T
@@ -59,15 +58,6 @@ def test_the_papers_formulas_word_for_word(ratio, sigma):
         eq21 = eq16 + (P * ((s**2 - mu**2) / (2 * s**2) + mu) + phi * (s - mu / (2 * s))) / c
     formulas = lognormal.formulas_and_sums(ratio * sigma, sigma).values()
     assert [formula for formula, _ in formulas] == pytest.approx([float(eq16), float(eq21)])
-
-
-@pytest.mark.parametrize("scale", ["S", "log S"])
-def test_a_path_falls_as_far_as_calibrated(scale):
-    fall = lognormal.calibrated_fall(*PRINTED, LOSS[-1] / LOSS[0])
-    mu, sigma = lognormal.parameter_path(S, *PRINTED, fall, scale)
-    y, x = lognormal.neg_log_p1(mu, sigma), np.log(S) if scale == "log S" else S
-    assert y[-1] / y[0] == pytest.approx(LOSS[-1] / LOSS[0], rel=1e-9)
-    assert np.diff(mu / sigma) / np.diff(x) == pytest.approx(-fall / (x[-1] - x[0]))
 
 
 def test_the_ridge_is_where_scipy_finds_the_best_mu():

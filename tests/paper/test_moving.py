@@ -89,14 +89,6 @@ def test_points_left_out_other_sizes_and_a_floor_are_followed(explored, losses):
     assert nothing.startswith("Nothing moves here: no text")
 
 
-def test_dots_are_the_losses_and_zeros_are_words(losses):
-    hits = losses[1].sums.copy()
-    hits[:, 0], hits[:, 1] = 0, losses[1].totals
-    text = texts(spec_of(moving.dots({"one": losses | {1: replace(losses[1], sums=hits)}})))
-    assert "no hit" in text and "RBP = 1" in text
-    assert all(f"{value:.3g}" in text for value in losses[1].values[2:])
-
-
 def test_emergence_is_the_law_of_runs(losses):
     """An exact law at N = 1, and points of N = 10 that are half of what independence says."""
     laws = {}
@@ -130,12 +122,3 @@ def test_temperature_moves_nats_and_no_rank(T=3):
             texts(spec, place=place, T=T, show=True),
         )
         assert told == pytest.approx([rank, nats[place - 1], nats.mean()], abs=6e-4)
-
-
-def test_draws_are_shown_with_their_quantiles():
-    rng = np.random.default_rng(0)
-    draws = {"tokens": rng.normal(0.05, 0.001, 500), "sources": rng.normal(0.05, 0.003, 500)}
-    low, high = np.quantile(draws["sources"], [0.025, 0.975])
-    text = texts(spec_of(moving.resampling({"one": draws})), what="sources")
-    told = numbers(r"95% of (\d+) draws of sources:.*?([\d.]+) to ([\d.]+)", text)
-    assert told == pytest.approx([500, low, high], abs=6e-5)

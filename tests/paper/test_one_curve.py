@@ -72,12 +72,6 @@ def test_a_family_beside_the_curve_is_told_from_the_scatter_of_trainings():
     assert offs["b"] == pytest.approx(0.1, abs=0.03)
 
 
-def test_too_few_models_have_no_curve():
-    alone = {("text", 100, 1): [pair("a", 0.05, 1.7)]}
-    assert one_curve.family_rows(alone) == []
-    assert np.isnan(one_curve.curve_rows(alone)[0]["p_of_one_curve"])
-
-
 def test_the_larger_model_is_missed_by_what_was_planted():
     """By 0.03 in log loss at an exponent of 0.06 and a noise of 0.01: 0.5 in ln S, 3 in noise."""
     y = 1 - 0.06 * np.log(SIZES)

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from scipy import stats
 
 from paper import probes
@@ -140,20 +139,6 @@ def test_losses_are_of_the_parts_and_of_the_whole_joined_from_them():
     assert len(first) == 10 and (first["share"] == 0.5).all()  # none before the first step
     whole = -np.log((np.exp(-y["copyable"]) + np.exp(-1.5)) / 2)[1:]
     assert first["whole"].to_numpy() == pytest.approx(whole, abs=1e-5)
-
-
-def test_a_law_of_trainings_is_that_of_an_independent_tool():
-    rng = np.random.default_rng(0)
-    S = np.repeat([1e4, 1e5, 3e5, 1e6], [3, 3, 2, 1])
-    loss = 3 * S**-0.1 * np.exp(rng.normal(0, 0.01, len(S)))
-    law = probes.law_of_trainings(S, loss)
-    x, y = np.log(S), np.log(loss)
-    straight = sm.OLS(y, sm.add_constant(x)).fit()
-    means = sm.OLS(y, (x[:, None] == np.unique(x)).astype(float)).fit()
-    assert [law["alpha"], law["r2"]] == pytest.approx([-straight.params[1], straight.rsquared])
-    assert law["scatter"] == pytest.approx(np.sqrt(means.scale))
-    assert law["p"] == pytest.approx(means.compare_f_test(straight)[1])
-    assert probes.law_of_trainings(S[:6], loss[:6]) == {}
 
 
 @pytest.mark.parametrize("shape", probes.FITTED)

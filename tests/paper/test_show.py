@@ -2,7 +2,6 @@
 as a file; and what a page rests on."""
 
 import io
-import json
 import re
 from itertools import combinations
 from types import SimpleNamespace
@@ -13,12 +12,10 @@ import pytest
 from matplotlib import colors
 from matplotlib import pyplot as plt
 
-from paper import book, front, tables_here
-from paper.examples import Example
+from paper import book, tables_here
 from paper.show import describe, figures, style
-from paper.show.numbers import digits, high, known, low
+from paper.show.numbers import digits
 from rbplib.law import fit
-from tests import figureboxes
 from tests.commands import ROOT, python
 from tests.planted import exact, straight
 
@@ -43,15 +40,6 @@ def test_no_colour_means_two_things_and_each_is_seen_on_white():
     assert len({look["marker"] for look in looks}) == 5 > len({look["color"] for look in looks})
 
 
-@pytest.mark.parametrize("ends", [(0.15, 9), (2e-5, 1.5e-3)])
-def test_a_logarithmic_axis_has_two_numbers_or_more(ends):
-    axis = plt.figure().add_subplot(yscale="log", ylim=ends).yaxis
-    style.log_numbers(axis)
-    ticks = axis.get_majorticklocs()
-    assert np.sum(np.clip(ticks, *ends) == ticks) > 1
-    plt.close()
-
-
 @pytest.mark.parametrize(("ends", "fits"), [([1, 2, 3], True), ([1, 1, 1, 1, 3], False)])
 def test_lines_are_named_where_they_end_if_their_ends_are_apart(ends, fits):
     fig, ax = plt.subplots()
@@ -61,12 +49,6 @@ def test_lines_are_named_where_they_end_if_their_ends_are_apart(ends, fits):
     named = {text.get_text(): text.xy for text in ax.texts}
     assert named == ({f"line {i}": (2, end) for i, end in enumerate(ends)} if fits else {})
     plt.close(fig)
-
-
-def test_candidates_carry_their_ranks_and_dots_stand_for_those_left_out():
-    example = Example([], "b", 9, 0.1, [("a", 0.5), ("b", 0.1)])
-    ax = figures.draw_candidates(plt.figure().add_subplot(), example)
-    assert [label.get_text()[0] for label in ax.get_yticklabels()] == ["1", "⋮", "9"]
 
 
 @pytest.mark.parametrize(
@@ -87,26 +69,6 @@ def test_a_figure_is_titled_by_what_was_found_and_gives_its_points(losses, title
     points = frame[frame["part"] == "points"]
     np.testing.assert_allclose(points["y"], np.exp(np.concatenate([x.y for x in laws])), rtol=1e-5)
     assert set(points["name"]) == {"'=cmd"}  # no formula for a spreadsheet
-    plt.close(fig)
-
-
-def test_rows_of_names_are_told_with_their_intervals():
-    fig, ax = plt.subplots()
-    ax.hlines([1, 0], [0.1, 0.3], [0.2, 0.4], label="other text")
-    ax.plot([0.15, 0.35], [1, 0], "o")
-    ax.set_yticks([1, 0], ["docs", "code"])
-    words = "by row: docs 0.150, other text [0.100, 0.200]; code 0.350, other text [0.300, 0.400]."
-    assert describe.describe(fig) == words
-    plt.close(fig)
-
-
-def test_a_title_breaks_before_the_edge_of_its_figure():
-    with plt.rc_context(style.RC):
-        fig, _ = plt.subplots()
-        fig.suptitle("Worked examples")
-        run = {"N": 100, "k": 1, "times": 1.67e7, "sources": 20}
-        book.set_title(fig, book.fill("{{ words.shows_runs(of) }}", {"of": [run]}))
-        assert figureboxes.faults(style.svg_of(fig)) == []
     plt.close(fig)
 
 
@@ -162,26 +124,6 @@ def test_a_figure_begun_in_one_cell_is_shown_only_when_it_is_done():
     inline = "module://matplotlib_inline.backend_inline"  # a kernel's
     run = python("-c", CELLS, MPLBACKEND=inline)
     assert run.stdout.split() == ["0", "1", "0", "1"], run.stderr
-
-
-def test_numbers_that_no_case_knows_are_left_out():
-    kept = pd.Series([0.5, pd.NA, 1.5], dtype="Float64")  # as claims keep their rows
-    assert digits(kept) == "0.50 to 1.5" and known(kept[1:2]) == []
-    assert digits(kept, "%", around=[(0, 1)] * 3) == "50% [0, 1] to 150% [0, 1]"
-    assert high([2e-5], 2) == "2.0 × 10⁻⁵" and low([np.nan]) == "no value"
-
-
-def test_the_readme_takes_the_figure_of_the_law(tmp_path, monkeypatch):
-    monkeypatch.setattr(front, "root", lambda: tmp_path)
-    shown = [
-        {"data": {front.SVG: "<svg><defs></svg>"}, "metadata": {front.SVG: {"alt": alt}}}
-        for alt in ("Tokens per parameter. x", "2 lines. Loss of RBP against size")
-    ]
-    page = tmp_path / "book/_executed/all/11_families.ipynb"
-    page.parent.mkdir(parents=True)
-    page.write_text(json.dumps({"cells": [{}, {"outputs": [{}, *shown]}]}))
-    path = front.law_figure(tmp_path / "law.svg")
-    assert path.read_text() == "<svg><title>2 lines</title><defs></svg>"
 
 
 def test_the_readmes_figure_is_that_of_the_books_numbers():
