@@ -327,11 +327,11 @@ def family_losses(part, quantity, total, error, seeded, name):
     # fewer are not among the first k of a larger k; a share of no number came as its -log
     shares = wide[quantity] if is_share else -wide[quantity]
     falls = np.argwhere(shares.groupby("source").diff().to_numpy() < 0)
-    if quantity in SHARES and len(falls):
+    if len(falls):
         raise InputError(
-            f"{models[falls[0, 1]]!r} of {family} in {name} has fewer hits at k = "
+            f"{models[falls[0, 1]]!r} of {family} in {name} is worse in {quantity} at k = "
             f"{ks[falls[0, 0]]:g} than at a smaller k: what is among the first few is among more; "
-            "check k and the hits."
+            "check both."
         )
 
     # the rows of each k

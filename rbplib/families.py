@@ -215,7 +215,7 @@ def place_of(name, beside, is_there):
 
     None where it is nowhere; of several the first, which is told.
     """
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # a ~ of nobody as it stands
     places = [folder / path for folder in (beside, root(), Path())]
     here = list(dict.fromkeys(there.resolve() for there in places if is_there(there)))
     if here[1:]:
@@ -240,7 +240,7 @@ def load_corpus(name_or_path):
         return name_or_path
     # text as it is, which has no YAML
     text = str(name_or_path)
-    path = Path(text).expanduser()
+    path = Path(os.path.expanduser(text))
     is_name = not text or yaml_file("corpus", text)
     if not is_name and os.path.lexists(path) and path.suffix.lower() not in YAML:
         return own_text(path)
@@ -267,7 +267,7 @@ def read_entry(name_or_path, what, record):
     """(entries, path) of a family or corpus, by its name or by the path of a YAML file."""
     # which file
     text = str(name_or_path)
-    path = yaml_file(what, text) or Path(text).expanduser()
+    path = yaml_file(what, text) or Path(os.path.expanduser(text))
     is_yaml = path.suffix.lower() in YAML
     is_there = os.path.isfile(path)
     if not (is_yaml and is_there):

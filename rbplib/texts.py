@@ -300,7 +300,7 @@ def find_path(corpus):
     if corpus.kind:
         return root() / corpus.path
     beside = corpus.file.parent if corpus.file else Path()
-    return place_of(corpus.path, beside, os.path.exists) or beside / Path(corpus.path).expanduser()
+    return place_of(corpus.path, beside, os.path.exists) or beside / os.path.expanduser(corpus.path)
 
 
 def is_made(path):

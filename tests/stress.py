@@ -102,6 +102,7 @@ def start(place, results, command=MEASURE, before=(), **variables):
     """The measuring of the toy family, begun in a process group of its own."""
     environment = os.environ | {"RBP_ROOT": str(place), "RBP_RESULTS": str(results)} | variables
     environment |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+    environment["PYTHONSAFEPATH"] = "1"  # a root holds an rbplib without its workflow
     environment.setdefault("CALLS", str(results) + ".calls")
     Path(environment["CALLS"]).unlink(missing_ok=True)
     how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "cwd": place}

@@ -75,6 +75,7 @@ const rbpTable = (function () {
         else if (!quoted && letter === (between || " ")) fields.push("");
         else fields[fields.length - 1] += letter;
       }
+      if (quoted) throw Error(`A quotation mark is open at the end of the line "${line.slice(0, 40)}": close it there.`);
       return fields.map((field) => field.trim());
     };
     let [names = [], ...rows] = lines.map(cells);
@@ -200,6 +201,8 @@ const rbpTable = (function () {
       const low = ["S", "k", "perplexity", ...COUNTS.slice(4)].includes(name) ? 1 : 0, high = isSize || isTokens ? LARGEST : WHOLE;
       const mayLack = isTokens || name === error, above = name === what && !total ? (what === "perplexity" ? 1 : 0) : -1;
       const isWhole = name === "k" || name === "hits";
+      // a loss of millions, or of per cent, is none
+      if ([what, error].includes(name) && !/^(hits|accuracy)/.test(name)) x = x.map((v, i) => (/[kmbt%]$/i.test(cells[i].trim()) ? NaN : v));
       faults[name] = x.map((v, i) => !(v >= low && v <= high && v > above && !(isWhole && v % 1)) && !(mayLack && NOTHING.includes(cells[i].trim().toLowerCase())));
       values[name] = x;
     }
@@ -239,7 +242,7 @@ const rbpTable = (function () {
       const places = families.get(family) || families.set(family, new Map()).get(family);
       if (!places.has(place)) places.set(place, []);
       places.get(place).push(JSON.stringify([k, source, of]));
-      if (share) counts.push({ of: JSON.stringify([place, source]), model: name(i), k, sum: y[i] });
+      if (has("k")) counts.push({ of: JSON.stringify([place, source]), model: name(i), k, sum: share ? y[i] : -y[i] });
       point.sum += y[i];
       point.of += of;
     }
@@ -249,7 +252,7 @@ const rbpTable = (function () {
     // what is among the first few is among more
     counts.sort((a, b) => (a.of < b.of ? -1 : a.of > b.of ? 1 : a.k - b.k));
     const falls = counts.find((row, i) => i && row.of === counts[i - 1].of && row.sum < counts[i - 1].sum);
-    if (falls) throw Error(`The model ${falls.model} has fewer hits at k = ${falls.k} than at a smaller k: check k and the hits.`);
+    if (falls) throw Error(`The model ${falls.model} is worse in ${what} at k = ${falls.k} than at a smaller k: check both.`);
     const few = [];
     for (const [law, models] of laws) {
       const all = [...models.values()].sort((a, b) => a.S - b.S);
@@ -376,7 +379,7 @@ const rbpTable = (function () {
     const W = 640, H = 360, edge = { left: 64, right: 16, top: 12, bottom: 44 };
     const seen = all.filter(hasLogarithm).slice(0, MOST_DRAWN), straight = Number.isFinite(law.alpha);
     const sizes = [...seen.map((point) => point.S), ...(law.S ? [law.S] : [])];
-    const known = seen.map((point) => point.loss), low = least(known) / 1e6, high = most(known) * 1e6;
+    const known = seen.map((point) => point.loss), low = Math.max(least(known) / 1e6, Number.MIN_VALUE), high = most(known) * 1e6;
     // an interval or a line that leaves all numbers is drawn as far as a million times the points
     const inside = (loss) => Math.min(Math.max(loss, low), high), drawn = (law.S ? [...law.ci_loss, law.loss] : []).map(inside);
     const losses = [...known, ...drawn];

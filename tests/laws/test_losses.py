@@ -126,6 +126,6 @@ def test_what_is_no_loss_is_one_sentence(call, message):
 def test_hits_that_fall_with_k_are_told():
     rows = {"model": list("abc") * 2, "S": WHOLE["S"] * 2, "k": [1] * 3 + [5] * 3}
     falling = pd.DataFrame(rows | {"accuracy": [0.3, 0.4, 0.5, 0.3, 0.3, 0.6]})
-    with pytest.raises(rbp.InputError, match="'b' of a family.* has fewer hits at k = 5"):
+    with pytest.raises(rbp.InputError, match="'b' of a family.* is worse in accuracy at k = 5"):
         rbp.table_losses(falling)
     assert len(rbp.table_losses(falling.assign(accuracy=[0.3, 0.4, 0.5, 0.4, 0.5, 0.6]))) == 2

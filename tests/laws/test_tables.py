@@ -115,6 +115,7 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
         (",".join(["S", *map(str, range(1_000_000))]) + "\n1\n", "1,000,000 columns"),
         ('{"a":' * 100_000, "t.csv"),
         (GOOD.replace("2,9", "10,9"), "'b'"),
+        ("model,S,k,loss\na,1M,1,2\na,1M,4,3\n", "worse in loss at k = 4"),
         (GOOD.replace("2,9", "2,8"), "same tokens"),
         (GOOD.replace("tokens", "tokens,k").replace(",9", ",9,1.5"), "whole number"),
         (GOOD.replace("2,9", "1.5,9"), "whole number"),

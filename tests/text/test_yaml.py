@@ -49,6 +49,7 @@ BAD_FAMILIES = [
     "models:\n  - {id: 7}\n",
     "models:\n  - {id: models/a, revision: x}\n",
     "models:\n  - ../../no-such-folder\n",
+    "models:\n  - ~nobody-here/x\n",
     "models:\n  - {id: a/b, name: ../x}\n",
     "models:\n  - {id: a/b, name: 2020-01-01}\n",
     "name: ../x\nmodels: [a/b]\n",
@@ -141,6 +142,12 @@ def test_a_file_that_is_none_stops_all_but_a_list(root, capsys):
     assert main(["corpora"]) == 2
     out, err = capsys.readouterr()
     assert "prose" in out and "bad.yml" in err and err.count("rbp: ") == 1
+
+
+def test_a_home_of_nobody_is_a_path_that_is_not_there(root):
+    for load in (load_family, load_corpus):
+        with pytest.raises(InputError, match="there is no file '~nobody-here/x.yml'"):
+            load("~nobody-here/x.yml")
 
 
 def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
