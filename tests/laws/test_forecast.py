@@ -25,6 +25,12 @@ def test_one_form_alone_gives_the_interval_of_statsmodels():
     middle, *ends = np.exp(statsmodels_interval(loss.keep([0, 3, 6]), 1e9))
     assert ahead.interval[:, 0] == pytest.approx(ends, rel=1e-8)
     assert ahead.loss[0] == pytest.approx(middle, rel=1e-8)
+    # and where the largest model was left out
+    rest, held = loss.split()
+    line = rbp.extrapolate(rest, held.S)
+    middle, *ends = statsmodels_interval(loss.keep(np.arange(6)), loss.S[6])
+    assert held.models == ("m6",) and line.y == pytest.approx([middle])
+    assert line.y_interval[:, 0] == pytest.approx(ends)
 
 
 def test_the_choice_of_sources_is_in_the_interval():

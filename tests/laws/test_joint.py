@@ -56,6 +56,10 @@ def test_chinchillas_points_give_the_published_fit_and_ratio():
     # twenty tokens a parameter at the compute of Chinchilla itself
     ratio, (low, high) = fitted.ratio(5.76e23)
     assert low < 20 < high and low < ratio < high
+    # and the best of a grid
+    S = np.geomspace(1e10, 1e12, 20_001)
+    best = S[np.argmin(fitted.law.predict(S, 5.76e23 / 6 / S))]
+    assert low < 5.76e23 / 6 / best**2 < high
 
 
 @pytest.mark.parametrize("loss, share, least", [(CHINCHILLA, 0.91, 20), (LLAMA, 0.915, 11)])

@@ -55,11 +55,12 @@ def test_head_foundequal_brute_force_on_exact_products(rows, size, width, biased
     assert same(head_ranks(hidden, head, targets)[:2], token_ranks(head(hidden), targets)[:2])
 
 
-@pytest.mark.parametrize("size", [1, 17, BLOCK + 65, 5 * BLOCK + 1])
-def test_results_do_not_depend_on_the_batch(size):
+@pytest.mark.parametrize("width", [48, 128])
+@pytest.mark.parametrize("size", [1, 17, BLOCK + 65, 5 * BLOCK, 5 * BLOCK + 1])
+def test_results_do_not_depend_on_the_batch(size, width):
     """Of few candidates many own scores come out otherwise ahead of their block, and are counted
     again; some were once in one batch and not in another."""
-    hidden, weight, targets = planted(rows=2500, size=size)
+    hidden, weight, targets = planted(rows=2500, size=size, width=width)
     whole = head_ranks(hidden, weight, targets)
     for some in (slice(0, 1), slice(7, 20), slice(33, 2300), torch.randperm(2500)):
         part = head_ranks(hidden[some], weight, targets[some])

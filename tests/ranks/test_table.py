@@ -8,6 +8,7 @@ from rbplib import InputError
 from rbplib.table import (
     RankTable,
     columns_digest,
+    distinct,
     ranks_path,
     read_record,
     read_table,
@@ -66,6 +67,13 @@ def test_counts_are_those_of_brute_force(path, definition):
         assert table.totals[d] == len(mine)
         assert table.nll[d] == pytest.approx(-table.logprob[document == d].sum())
     assert table.source.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4] and table.documents == 9
+
+
+def test_pairs_are_those_of_brute_force(path):
+    table = read_table(path)
+    greater, ties, tokens = distinct(table.greater, table.ties)
+    counts = np.bincount(greater + ties, tokens)
+    assert tokens.sum() == len(table) and counts.tolist() == np.bincount(table.rank()).tolist()
 
 
 def test_a_file_gives_back_what_was_written_and_holds_its_record_once(path):
