@@ -52,6 +52,12 @@ for (const solution of document.querySelectorAll(".toggle-hidden"))
   solution.classList.remove("toggle-hidden");
 """
 WIDER = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+CUT = """
+return [...document.querySelectorAll("article span.math")].filter((span) => {
+  const ink = span.querySelector("mjx-container > :is(svg, mjx-math)")?.getBoundingClientRect();
+  return span.clientWidth && ink?.width > span.clientWidth + 2 && span.tabIndex < 0;
+}).map((span) => span.textContent);
+"""
 COUNT = (
     OPEN
     + """
@@ -238,6 +244,7 @@ def visit(driver, url, base):
     for width in (WINDOW, PHONE):
         set_width(driver, width)
         wider.append(driver.execute_script(WIDER))
+    cut = driver.execute_script(CUT)  # of folds too, which COUNT has opened
     set_width(driver, WINDOW)
     parts.append(driver.execute_async_script(MOVE))
     parts += [driver.execute_script(TEXTS), driver.execute_script(PREVIEW)]
@@ -245,6 +252,7 @@ def visit(driver, url, base):
     faults = {
         "asks outside": [x for x in asked if not x.startswith((base, "data:", "blob:"))],
         "complains": [e["message"] for e in driver.get_log("browser") if e["level"] == "SEVERE"],
+        "formulas cut off on a phone": cut,
         "pixels wider than its window": [pixels for pixels in wider if pixels > 0],
         "megabytes before a click": weight / 1e6 if weight > MOST else 0,
     }

@@ -234,7 +234,9 @@
     const reach = () => {
       // a figure drawn for a narrow page fits one
       for (const image of box.querySelectorAll("img")) if (image.naturalWidth && image.naturalWidth < 480) image.style.maxWidth = "100%";
-      const wide = box.scrollWidth > box.clientWidth + 1;
+      // of a formula in a sentence its ink alone counts, as what is read aloud is wider
+      const ink = box.matches("span.math") && box.querySelector("mjx-container > :is(svg, mjx-math)")?.getBoundingClientRect().width;
+      const wide = (ink || box.scrollWidth) > box.clientWidth + (ink ? 2 : 1);
       box.classList.toggle("rbp-wide", wide); // then the style sheet says so
       wide ? box.setAttribute("tabindex", 0) : box.removeAttribute("tabindex");
     };
@@ -292,7 +294,7 @@
     named();
     window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(() => {
       document.documentElement.classList.add("rbp-set");
-      document.querySelectorAll('mjx-container[display="true"]').forEach(reachable);
+      document.querySelectorAll('mjx-container[display="true"], article span.math').forEach(reachable);
     }));
     window.addEventListener("load", named); // the theme draws its pictures meanwhile
     document.querySelectorAll("article pre, .rbp-still, .rbp-table-wrap, .pst-scrollable-table-container").forEach(reachable);
