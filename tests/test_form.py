@@ -19,7 +19,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 10_050,
     "training": 12_900,
     "benchmarks": 10_200,
-    "tests": 106_400,
+    "tests": 106_900,
 }
 SILENT = {
     tokenize.COMMENT,

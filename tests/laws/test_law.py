@@ -128,3 +128,17 @@ def test_what_cannot_be_fitted_is_told(loss):
     ):
         with pytest.raises(rbp.InputError, match=message):
             rbp.fit(loss.keep(models), **how)
+
+
+def test_a_figure_of_laws_draws_what_is_there():
+    from matplotlib.figure import Figure
+
+    laws = [rbp.fit(S=[1e6, 1e7, 1e8], hits=hits, totals=99) for hits in ([9] * 3, [30, 40, 50])]
+    flat, good = (law.plot(Figure().subplots(), color="C1", marker="s") for law in laws)
+    (points,), (_, line) = flat.lines, good.lines  # equal losses have no line
+    assert points.get_marker() == "s" and line.get_color() == "C1"
+    S, y = line.get_data()  # beyond the ends by a quarter
+    assert S[[0, -1]] == pytest.approx([0.8e6, 1.25e8])
+    assert y == pytest.approx(np.exp(laws[1].y_at(S)))
+    axes = rbp.plot_intervals(laws, ["one", "two"], ax=Figure().subplots())
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["one", "two"]

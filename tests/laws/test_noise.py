@@ -123,3 +123,26 @@ def test_sizes_within_five_per_cent_are_one():
     assert law.spare == 1 and np.isnan(rbp.fit(law.loss, "quadratic").residual_sd)
     forecast = rbp.forecast(law.loss, 1e9)
     assert forecast.laws["line"].S == pytest.approx([np.sqrt(1.01) * 1e6, 1e7, 1e8])
+
+
+def test_all_trainings_of_a_size_are_the_classical_test_against_pure_error(loss):
+    # three trainings of each size, of which the first are the models: a line, a little bent
+    y = -0.1 * X + 0.004 * (X - X.mean()) ** 2
+    many = planted_loss(np.repeat(y, 3), 0.0, again=0)
+    again = replace(many, S=np.repeat(np.exp(X), 3))
+    own = replace(again.keep(np.arange(0, 18, 3)), repeats=again)
+    law = rbp.fit(own, n_bootstrap=200)
+    x = np.log(again.S)
+    line = np.polyval(np.polyfit(x, again.y, 1), x)
+    means = again.y.reshape(6, 3).mean(axis=1).repeat(3)
+    pure, lack = ((again.y - means) ** 2).sum() / 12, ((means - line) ** 2).sum() / 4
+    assert law.p["trainings"] == pytest.approx(stats.f.sf(lack / pure, 4, 12), rel=1e-6)
+    # what pages say of it; of trainings among which the models are not, nothing is pooled
+    assert law.pooled_sd == pytest.approx(np.sqrt(lack / 3), rel=1e-9)
+    assert np.isnan(rbp.fit(loss, n_bootstrap=0).pooled_sd)
+
+
+def test_sizes_with_unlike_numbers_of_seeds_have_fewer_degrees_of_freedom():
+    rng, draws, seeds = np.random.default_rng(0), 300, [5, 1, 1, 1, 1, 1]
+    laws = [rbp.fit(seeded_loss(rng, seeds, within=0.0), n_bootstrap=0) for _ in range(draws)]
+    assert 0.93 <= np.mean([covers(law.ci_models, 0.1) for law in laws]) <= 0.985

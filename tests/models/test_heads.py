@@ -12,6 +12,8 @@ V = 2305  # enough for four blocks of the vocabulary, and no round number
 KNOWN = {  # what the head does: an architecture, and its settings beside those of `made`
     "plain": ("gpt_neox", {}),
     "tied": ("gpt2", {}),
+    "untied": ("qwen2", {"tie_word_embeddings": False}),
+    "many layers of norms": ("olmo2", {}),
     "a projection before it (OPT-350m)": ("opt", {}),
     "a bias": ("gptj", {}),
     "multiplied (Cohere)": ("cohere", {"logit_scale": 0.07}),
@@ -20,6 +22,7 @@ KNOWN = {  # what the head does: an architecture, and its settings beside those 
     "soft-capped (Gemma 2)": ("gemma2", {"final_logit_softcapping": 0.3}),
     "soft-capped (RecurrentGemma)": ("recurrent_gemma", {}),
     "no transformer": ("mamba", {}),
+    "experts": ("mixtral", {}),
 }
 
 
@@ -83,6 +86,13 @@ def test_a_model_of_unknown_head_is_asked_for_its_logits_one_sequence_at_a_time(
 def test_a_setting_that_the_forward_pass_ignores_is_not_believed():
     model, (ids, scored) = tiny(), window()
     model.config.logits_scaling = 5.0
+    assert_naive(sequence_ranks(model, ids, scored), model, ids, scored)
+
+
+def test_a_replaced_output_embedding_is_noticed():
+    model, (ids, scored) = tiny(), window()
+    sequence_ranks(model, ids, scored)
+    model.set_output_embeddings(torch.nn.Linear(32, V))
     assert_naive(sequence_ranks(model, ids, scored), model, ids, scored)
 
 

@@ -130,3 +130,14 @@ def test_a_hub_that_does_not_answer_is_one_sentence_within_seconds(
     hub_told, names = capsys.readouterr().err.splitlines()
     assert "127.0.0.1:9, which does not answer" in hub_told and " a, b could not" in names
     assert time.monotonic() - began < 30
+
+
+def test_a_named_revision_and_pickled_tensors(hub, small, tmp_path):
+    shutil.copytree(small, tmp_path / "m")
+    model = load_model(hub_model(small)).model
+    (tmp_path / "m" / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "m" / "pytorch_model.bin")
+    sha = hub.add("models", ID, tmp_path / "m", revision="step1000")
+    loaded = load_model(hub_model(ID, "step1000"))
+    assert loaded.record["revision"] == sha
+    assert torch.equal(loaded.model.lm_head.weight, model.lm_head.weight)

@@ -12,6 +12,7 @@ from rbplib.models import (
     configuration,
     load_model,
     model_sizes,
+    window_length,
 )
 
 PUBLISHED = {  # non-embedding parameters: the suites' own tables and the authors' repository
@@ -63,6 +64,14 @@ def test_published_sizes(family):
     for row in rows:
         if row["model"] in TOTALS:
             assert (row["total_params"], row["vocab_size"]) == TOTALS[row["model"]]
+
+
+def test_entries_say_what_is_needed():
+    assert sum(len(load_family(family).models) for family in PUBLISHED) == 24
+    for family in PUBLISHED:
+        assert window_length(load_family(family)) == 512
+        for model in load_family(family).models:
+            assert model.revision and model.context and model.nonembedding_params
 
 
 GPTJ = {"model_type": "gptj", "n_embd": 32, "n_layer": 2, "n_head": 2, "rotary_dim": 8}

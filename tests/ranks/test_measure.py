@@ -1,6 +1,7 @@
 """Measuring: ranks of naive logits; what is there is read, what is of something else stays, kills
 cost little."""
 
+import json
 import shutil
 from types import SimpleNamespace
 
@@ -15,8 +16,9 @@ from rbplib import InputError
 from rbplib import measuring as m
 from rbplib.cli import main
 from rbplib.families import load_family
+from rbplib.families import root as root_dir
 from rbplib.table import expected, family_tables, resolve
-from rbplib.texts import load_documents
+from rbplib.texts import draw_sample, load_documents
 from tests.smallmodels import save_model, tokenizer
 
 
@@ -386,3 +388,23 @@ def test_a_plan_names_models_sizes_tokens_and_bytes_and_what_does_not_fit(root, 
 def test_an_option_that_is_none_is_named_beside_those_there_are(call):
     with pytest.raises(TypeError, match="'batch'; there are models, .*batch_tokens"):
         call("nano-pythia", "docs", batch=8)
+
+
+def rows_of_the_hub(corpus):
+    """In place of what `datasets` fetches."""
+    lines = (root_dir() / "lines.jsonl").read_text().splitlines()
+    return draw_sample(list(map(json.loads, lines)), corpus, {"id": corpus.id, "revision": "x"})
+
+
+def test_sources_of_the_hub_are_worked_out_anew_from_its_rows(root, monkeypatch):
+    monkeypatch.setattr("rbplib.texts.hub_sample", rows_of_the_hub)
+    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\n")
+    (table,) = measure()["lines"]
+    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\ngroup: '{who}'\n")
+    load_no_model(monkeypatch)
+    (grouped,) = measure()["lines"]
+    assert len(set(grouped.source)) == 3 and (grouped.rank() == table.rank()).all()
+    # other rows are another text
+    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\ndocuments: 7\n")
+    with pytest.raises(InputError, match="another sample"):
+        measure()
