@@ -278,7 +278,7 @@ def make_text(corpus):
 
 def main(names):
     """Make the text of corpora, by names or paths of YAML; of all embedded ones for none."""
-    gc.disable()  # syntax trees are no garbage, and a third of the time went to looking
+    gc.disable()  # syntax trees are no garbage, and looking through them takes its time
     for corpus in map(load_corpus, names) if names else list_corpora():
         if corpus.kind:
             print(make_text(corpus))

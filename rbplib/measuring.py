@@ -198,8 +198,9 @@ def measured(
     check_tokenizers(family)
 
     # one model after the other, each in one process at a time
-    make_texts(corpora)
-    compared["samples"] = compared["samples"] or list(map(load_documents, corpora))
+    if not compared["samples"]:
+        make_texts(corpora)  # all by one reading
+        compared["samples"] = list(map(load_documents, corpora))
     wanted = expected(*wanted, protocol, **compared)
     failed, cut = {}, {} if cut is None else cut
     for model, records in wanted.items():
