@@ -122,6 +122,14 @@ def test_every_status_and_verdict_is_in_the_glossary_once():
     assert len(known) == len(set(known))
 
 
+def test_the_notes_number_the_slides_of_each_session():
+    titles = re.findall(r"^## (.+)", (BOOK / "slides.md").read_text(), re.M)
+    first = [i for i, title in enumerate(titles, 1) if title.startswith("Session")]
+    last = [i - 1 for i in first[1:]] + [len(titles)]
+    named = re.findall(r"\*\*(\d+) to (\d+)\*\*", (BOOK / "teachers_notes.md").read_text())
+    assert [tuple(map(int, pair)) for pair in named] == [*zip(first, last)]
+
+
 def test_labels_and_derivations_that_code_names_exist():
     labels = set(re.findall(r"^\s*:label: ([\w-]+)", "\n".join(BY_HAND.values()), re.M))
     code = "".join(
