@@ -21,7 +21,6 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 MOVING = 'class="rbp-move"'
 SPEC = re.compile(r'<script type="application/json">(.*?)</script>', re.S)
 LABS = "labs"  # the folder of the bundle in the site
-SOLUTION = re.compile(r"^(`{3,})\{solution\} .*?^\1\n", re.M | re.S)  # of a lab
 CHECK = re.compile(
     r"(?P<label>.+?) = (?P<value>[-+\d.e]+) ± (?P<within>[\d.e-]+)(?: (?P<unit>.+))?"
 )
@@ -183,13 +182,6 @@ class LabsBundle(SphinxDirective):
         return [raw(f"<p>{anchor}</p>")]
 
 
-def set_tasks_alone(app, docname, source):
-    """Show the tasks of a lab without their solutions: those are in the teacher's copies of its
-    sheet."""
-    if docname.startswith("book/labs/"):
-        source[0] = SOLUTION.sub("", source[0])
-
-
 def setup(app):
     app.add_role("check", Check())
     app.add_role("choice", Choice())
@@ -197,5 +189,4 @@ def setup(app):
     app.add_directive("run-figure", RunFigure)
     app.add_directive("labs-bundle", LabsBundle)
     app.connect("builder-inited", start_labs)
-    app.connect("source-read", set_tasks_alone)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

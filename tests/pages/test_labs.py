@@ -122,7 +122,8 @@ def test_students_get_no_solution_and_teachers_all(class_room, page):
     student, notebook, teacher, _ = sheets
     code, room = CODE.findall(text), text.count("{exercise}") * [""]  # for an answer
     assert CODE.findall(student) == code[:1] + room and CODE.findall(teacher) == code
-    assert text.count("{solution}") == teacher.count("**Solution.**") == len(room)
+    hidden = text.count("\n:hidden:\n")  # on the book's page
+    assert text.count("{solution}") == hidden == teacher.count("**Solution.**") == len(room)
     public = student + notebook
     assert "Solution" not in public and not re.search(r"'text': '\w", public)
     (marked,) = re.findall(r"\{choice\}`.*?(\*[^*]+\*).*`", text)
