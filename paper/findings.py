@@ -6,6 +6,7 @@ of evidence it rests on.
 """
 
 import html
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ import pandas as pd
 from paper.gpt2 import VOCABULARY as VOCABULARY
 from paper.show.claims import AGREES, DIFFERS, NAME, OPEN, RANKS, all_claims, collected
 from paper.show.claims import keep_numbers as keep_numbers
-from paper.show.prose import MARKS, table
+from paper.show.prose import MARKS, csv_link, table
 from rbplib.families import held, read_yaml
 
 AUTHORS, FIGURES = "authors' counts", "their printed figures"
@@ -33,9 +34,11 @@ BASIS = {  # of a claim: its kind of evidence
 }
 HOLDS, FAILS, SPLIT = "holds", "fails", "mixed"  # of a statement
 DOT = (
-    '<span data-page="{of.pages[0]}"><b class="rbp-dot" title="{title}">{mark} '
-    "<i>{of.said}<br>{kind}</i></b></span>"
+    '<a href="#{row}"><b class="rbp-dot" title="{title}">{mark} <i>{of.said}<br>{kind}</i></b></a>'
 )
+TO = '<span data-page="{}">{}</span>'  # a link to a page or a part of it, which the book resolves
+WORDS = {"claim": "title", "rule": "rule", "the paper": "paper", "found": "finding"}
+WORDS |= {"what would change it": "changes"}
 
 
 def kind(claim):
@@ -67,13 +70,12 @@ def by_authors():
         finding = collected(name, page, [NAME])
         # a page of several families has cases of the others too
         if "family" in finding.rows and (theirs := finding.rows["family"] == NAME).any():
-            about = {"basis": AUTHORS, "pages": [f"_executed/{NAME}/{page}"]}
-            judged[name] = replace(finding, rows=finding.rows[theirs], enough=1, **about)
+            judged[name] = replace(finding, rows=finding.rows[theirs], enough=1, basis=AUTHORS)
     return judged
 
 
 def without_ladders(judged):
-    """The same without the cases of our ladders, for a page that has none."""
+    """The same without the cases of our ladders, for a page of the authors' ranks alone."""
     mine = {name for name, of in judged.items() if kind(of) == LADDERS}
     return {n: replace(of, rows=of.rows[:0]) if n in mine else of for n, of in judged.items()}
 
@@ -83,31 +85,8 @@ def written_for(judged, **verdicts):
 
     verdicts: "KIND: VERDICT" by claim, such as `top1_line="our ladders: agrees"`.
     """
-    here = {}
-    for name in verdicts:
-        if name in judged and len(judged[name].rows):
-            here[name] = f"{kind(judged[name])}: {judged[name].verdict}"
-    return here == verdicts
-
-
-def finding_frame(judged):
-    """The table of all claims, plain, a row a claim: its columns are those of the CSV."""
-    rows = []
-    for claim in judged:
-        row = {"of": "our questions" if claim.ours else "the paper's claims"}
-        row |= {"verdict": claim.said, "claim": claim.title, "rule": claim.rule}
-        row |= {"the paper": claim.paper, "found": claim.finding, "holds in": claim.count}
-        row |= {"basis": claim.basis, "what would change it": claim.changes}
-        rows.append(row | {"page": claim.pages[0]})
-    return pd.DataFrame(rows)
-
-
-def linked(frame):
-    """The claims of a `finding_frame` as safe HTML; the book resolves the names of pages."""
-    links = []
-    for row in frame.itertuples():
-        links.append(f'<span data-page="{row.page}">{html.escape(row.claim)}</span>')
-    return links
+    here = {name: f"{kind(of)}: {of.verdict}" for name, of in judged.items() if len(of.rows)}
+    return verdicts.items() <= here.items()
 
 
 # ---- statements, by kinds of evidence
@@ -128,17 +107,18 @@ def statements(whose, *every):
             first = parts.setdefault(kind(claim), claim)
             if first is not claim and not first.proved:
                 rows = pd.concat([first.rows, claim.rows], ignore_index=True)
-                enough = min(first.enough, claim.enough)
-                parts[kind(claim)] = replace(first, rows=rows, enough=enough)
+                about = {"rows": rows, "enough": min(first.enough, claim.enough)}
+                about["joins"] = (*(first.joins or [first]), claim)
+                parts[kind(claim)] = replace(first, **about)
         yield statement, parts
 
 
 def show_matrix(whose, *every, download):
     """Show the `statements` by kinds of evidence as a table.
 
-    A cell holds the verdict of each kind of evidence: on the page a mark, which is a link to the
-    page that judges its first claim, and has its words where a pointer rests. download: file name
-    of its CSV.
+    A cell holds the verdict of each kind of evidence: on the page a mark, which is a link to its
+    row in the table of `show_evidence`, and has its words where a pointer rests. download: file
+    name of its CSV.
     """
     rows, dots = [], {title: [] for title in COLUMNS}
     for statement, parts in statements(whose, *every):
@@ -146,16 +126,55 @@ def show_matrix(whose, *every, download):
         for title, kinds in COLUMNS.items():
             claims, marks = [parts[name] for name in kinds if name in parts], ""
             for claim in claims:
-                label = html.escape(f"{claim.said}: {claim.title}")
-                about = {"kind": kind(claim), "title": label}
+                label = html.escape(f"{claim.said}: {joined(claim, 'title')}")
+                about = {"kind": kind(claim), "title": label, "row": row_of(claim)}
                 marks += DOT.format(of=claim, mark=MARKS[claim.verdict], **about)
             row[title] = ", ".join(claim.said for claim in claims) or "–"
-            dots[title].append(marks)
+            dots[title].append(marks or "–")
         rows.append(row)
     # kinds without a dot take no room
-    dots = {title: marks for title, marks in dots.items() if any(marks)}
+    dots = {title: marks for title, marks in dots.items() if {*marks} != {"–"}}
     frame = pd.DataFrame(rows)[["statement", *dots]]
     table(frame, safe=dots, columns=list(frame), download=download)
+
+
+def show_evidence(whose, *every, caption):
+    """Show what stands behind each mark of `show_matrix` as a folded table: a row a mark, with its
+    claims, their cases as CSV, and links to where they are judged and to the code."""
+    rows, cells = [], []
+    for statement, parts in statements(whose, *every):
+        for title, claim in parts.items():
+            row = {"verdict": claim.said, "statement": statement, "kind of evidence": title}
+            row |= {words: joined(claim, name) for words, name in WORDS.items()}
+            rows.append(row | {"holds in": claim.count})
+            ident, lines = row_of(claim), "<br>".join(map(links_of, claim.joins or [claim]))
+            cases = csv_link(claim.rows, f"{ident}.csv", "cases") if len(claim.rows) else ""
+            cells.append(f'<a id="{ident}"></a>{lines}<br><small>{title}: {cases}</small>')
+    safe, columns = {"claim": cells}, ["verdict", *WORDS][:5]
+    table(pd.DataFrame(rows), caption, safe=safe, columns=columns, fold=True)
+
+
+def row_of(claim):
+    """The id of a claim's row in the table of evidence."""
+    return re.sub(r"\W+", "-", f"{kind(claim)}-{claim.name}")
+
+
+def joined(claim, name):
+    """What a Claim says under a name, and all that its kind of evidence counts with it."""
+    return "; ".join(dict.fromkeys(getattr(of, name) for of in claim.joins or [claim]))
+
+
+def links_of(claim):
+    """A claim with links to its proof, or to its line on each page that judged it and the code of
+    its rule, as safe HTML."""
+    pages, name = claim.judged_on or ["_executed/all/17_findings"], claim.name
+    links = [(f"{page}#claim-{name}", page.split("/")[1]) for page in pages]
+    links = [(to, "" if words == "all" else words) for to, words in links]
+    links = (
+        [(claim.pages[0], "")] if claim.proved else [*links, (f"{pages[0]}#code-{name}", "code")]
+    )
+    links = ", ".join(TO.format(*link) for link in links)
+    return f"{html.escape(claim.title)} <small>({links})</small>"
 
 
 def disagreements(*every):

@@ -177,6 +177,26 @@ return { texts: own.length, faults: {
 } };
 """
 
+UNFOLD = """
+const done = arguments[0], folds = [...document.querySelectorAll("details")], shut = [];
+const marks = [...document.querySelectorAll(".rbp-dot")].map((dot) => dot.parentElement.hash);
+const own = [...document.querySelectorAll("article :is([id^=claim-], [id^=code-])")];
+const names = new Set([...marks, ...own.map((part) => `#${part.id}`)]);
+(async () => {
+  for (const name of names) {
+    for (const fold of folds) fold.open = false;
+    const changed = new Promise((then) => addEventListener("hashchange", then, { once: true }));
+    location.hash = name;
+    await changed;
+    const part = document.getElementById(name.slice(1));
+    const rule = own.includes(part) ? "details.rbp-below, details.hide" : null;
+    const open = !rule || part.closest("li, .cell").querySelector(`:is(${rule})[open]`);
+    if (!part?.checkVisibility() || !open) shut.push(name);
+  }
+  done({ unfolded: names.size, faults: { "links into folds that stay shut": shut } });
+})();
+"""
+
 AXE = """
 const done = arguments[0], rules = { "target-size": { enabled: true } };
 axe.run(document, { resultTypes: ["violations"], rules }).then(
@@ -248,6 +268,7 @@ def visit(driver, url, base):
     set_width(driver, WINDOW)
     parts.append(driver.execute_async_script(MOVE))
     parts += [driver.execute_script(TEXTS), driver.execute_script(PREVIEW)]
+    parts.append(driver.execute_async_script(UNFOLD))
     asked += requests(driver)
     faults = {
         "asks outside": [x for x in asked if not x.startswith((base, "data:", "blob:"))],

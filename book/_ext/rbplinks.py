@@ -21,8 +21,8 @@ PAGE = re.compile(r"book/_executed/(?P<family>[^/]+)/(?P<page>(?!families$)[^/]+
 NUMBERED = re.compile(r"\b[Pp]ages?(?:,?\s(?:and |or |to )?\d\d\b(?![.,]?\d))+")
 NUMBER = re.compile(r"(?:[Pp]age\s)?(\d\d)")
 # in texts and tables of a run, where a notebook alone shows its words; without any the page's title
-SPAN = re.compile(r'<span data-page="([\w./-]+)">')
-NAMED = re.compile(r'<span data-page="([\w./-]+)">(.*?)</span>', re.S)
+SPAN = re.compile(r'<span data-page="([\w./#-]+)">')
+NAMED = re.compile(r'<span data-page="([\w./#-]+)">(.*?)</span>', re.S)
 UNTOUCHED = (
     nodes.reference,
     nodes.literal,
@@ -122,11 +122,13 @@ def link_tables(app, doctree, docname):
     """Give what a table of claims names its link."""
 
     def anchor(span):
-        document = find(app.env, span[1], docname)
-        words = span[2] or html.escape(title(app.env, document) if document else span[1])
-        if document in (None, docname):
+        name, sign, part = span[1].partition("#")
+        document = find(app.env, name, docname)
+        words = span[2] or html.escape(title(app.env, document) if document else name)
+        if document is None or (document == docname and not part):
             return words
-        return f'<a href="{app.builder.get_relative_uri(docname, document)}">{words}</a>'
+        page = app.builder.get_relative_uri(docname, document) if document != docname else ""
+        return f'<a href="{page}{sign}{part}">{words}</a>'
 
     # in every piece of raw HTML that names a page
     for part in doctree.findall(nodes.raw):

@@ -67,6 +67,7 @@ def build_results(app, page, notebook, here, about):
     outputs = shown(page, notebook["cells"])
     tell_figures(app, outputs, here)
     set_formulas(outputs)
+    name_claims(outputs)
     scope = lift(outputs, "scope")
     answer = answer_box(lift(outputs, *ANSWER))
     for section in page.findall(nodes.section):
@@ -164,6 +165,7 @@ def gather_code(page):
     for cell in reversed(coded):
         if below and len(cell) == 1 and cell.get("hide_mode", 0) == below.get("hide_mode"):
             below[0][:0] = cell.pop(0).children
+            below["ids"] += cell["ids"]
         else:
             below = cell
     for cell in cells:
@@ -269,6 +271,17 @@ def set_formulas(pairs):
             text = part.astext()
             if '<table class="rbp-table"' in text:
                 set_raw(part, set_html(text) if NAMED.search(text) else set_table(text))
+
+
+def name_claims(pairs):
+    """Give the line of each claim the id claim-NAME, and the cell that judges it code-NAME; a claim
+    that is kept without a line has both at its cell."""
+    for output, bundle in pairs:
+        cell, keys = bundle.parent.parent, output.get("metadata", {}).get("rbp_numbers", ())
+        for name in dict.fromkeys(key.split()[1] for key in keys if key.startswith("claim ")):
+            line = next(bundle.findall(nodes.list_item), cell)
+            line["ids"].append(f"claim-{name}")
+            cell["ids"].append(f"code-{name}")
 
 
 def lift(pairs, *names):

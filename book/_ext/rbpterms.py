@@ -17,19 +17,8 @@ from sphinx.util.nodes import clean_astext, make_refnode
 
 GLOSSARY = "book/glossary"
 ALONE = {  # plain words else
-    "ok",
-    "bound",
-    "agrees",
-    "differs",
-    "mixed",
-    "measured",
-    "proved",
-    "best",
-    "behind",
-    "tie",
-    "documents",
-    "sources",
-    "trainings",
+    *"ok bound agrees differs mixed measured proved best behind tie".split(),
+    *"documents sources trainings".split(),
     "none of these",
     "not sources; trainings unknown",
     "only in this run",

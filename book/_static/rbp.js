@@ -290,6 +290,18 @@
     document.addEventListener("keydown", (event) => event.key === "Escape" && put());
   }
 
+  // what an address names is in sight, whatever folds hold it; a claim opens its rule, and a cell that judges one its code
+  function unfold() {
+    const part = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!part?.closest("article")) return;
+    const line = /^(claim|code)-/.test(part.id) && part.closest("li, .cell");
+    const own = line && line.querySelector("details.rbp-below, details.hide");
+    let fold = own || part.closest("details");
+    if (!fold) return;
+    for (; fold; fold = fold.parentElement.closest("details")) fold.open = true;
+    (own && own.matches(".hide") ? own : part).scrollIntoView({ block: own ? "start" : "center" });
+  }
+
   function start() {
     named();
     window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(() => {
@@ -322,6 +334,8 @@
     }
     window.addEventListener("beforeprint", () => document.querySelectorAll(".rbp-move:not([data-done])").forEach(drawn));
     previews();
+    unfold();
+    window.addEventListener("hashchange", unfold);
   }
 
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

@@ -40,7 +40,8 @@ class Claim:
 
     ours: evidence on a question of ours, not on a statement of the paper. rows: of `cases`, with
     `holds` (boolean, NA: decides nothing) and `hidden` (within noise: decides nothing, but counts
-    among all). enough: how many cases decide.
+    among all). enough: how many cases decide. judged_on: the executed pages whose rows these are.
+    joins: the claims whose cases one kind of evidence counts together.
     """
 
     name: str
@@ -55,6 +56,8 @@ class Claim:
     ours: bool = False
     rows: pd.DataFrame | None = None
     enough: int = CASES
+    judged_on: tuple = ()
+    joins: tuple = ()
 
     @property
     def counts(self):
@@ -310,16 +313,18 @@ def page_records(path):
 def collected(name, page, families):
     """Claim with what `claim` or `keep` has under a name, of all executed pages of these families;
     "all" is that of pages of several."""
-    rows, enough = [], CASES
+    rows, enough, judged_on = [], CASES, {}
     for family in families:
         records = page_records(root() / "book" / "_executed" / family / f"{page}.ipynb")
         for case, record in records.items():
             if case.split(" at k = ")[0] in (f"claim {name}", f"rows {name}"):
                 rows += record["rows"]
                 enough = record.get("enough", CASES)
+                judged_on[f"_executed/{family}/{page}"] = True
     # intervals and truths as they were
     for row in rows:
         row |= {n: tuple(np.array(x, float)) for n, x in row.items() if isinstance(x, list)}
     rows = cases(rows, None if rows else ["holds", "hidden"])
     truths = rows.columns.intersection(["holds", "hidden"])
-    return on_cases(name, rows.astype(dict.fromkeys(truths, "boolean")), enough)
+    judged = on_cases(name, rows.astype(dict.fromkeys(truths, "boolean")), enough)
+    return replace(judged, judged_on=(*judged_on,))

@@ -171,13 +171,9 @@ def table_html(
     hidden = [f"{len(frame)} rows"] if len(shown) < len(frame) else []
     hidden += [f"{len(frame.columns)} columns"] if len(shown.columns) < wide else []
     if download or hidden:
-        name = html.escape(download or file_name(caption))
-        # no value is an empty cell, and no text is a spreadsheet's formula
-        cells = frame.replace("–", "").replace(FORMULA, "'", regex=True)
-        data = html.escape(json.dumps(cells.to_csv(index=False)))
         whole = f" with all {' and '.join(hidden)}" if hidden else ""
-        link = f'<a href="#" class="rbp-csv" data-name="{name}" data-csv="{data}">'
-        note += f"<p>{link}Download as CSV{whole}</a></p>"
+        link = csv_link(frame, download or file_name(caption), f"Download as CSV{whole}")
+        note += f"<p>{link}</p>"
     tall = " tall" if len(shown) > TALL else ""
     title = f"<caption>{caption}</caption>" if caption and not fold else ""
     text = f"{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
@@ -185,6 +181,15 @@ def table_html(
     text = f'<div class="rbp-table-wrap{tall}">{text}</div>'
     summary = f'<details class="rbp-fold"><summary>{caption}</summary>'
     return f"{summary}{text}</details>" if fold else text
+
+
+def csv_link(frame, name, words):
+    """A frame as a CSV of this name with all digits, behind a link of these words."""
+    # no value is an empty cell, and no text is a spreadsheet's formula
+    cells = frame.replace("–", "").replace(FORMULA, "'", regex=True)
+    data = html.escape(json.dumps(cells.to_csv(index=False)))
+    name = html.escape(name)
+    return f'<a href="#" class="rbp-csv" data-name="{name}" data-csv="{data}">{words}</a>'
 
 
 def file_name(caption):

@@ -2,6 +2,7 @@
 both."""
 
 import json
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -165,10 +166,12 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     pd.testing.assert_frame_equal(kept, rows, check_dtype=False, check_exact=True, check_like=True)
     # of a claim without a case the words are a sentence too
     nothing = claims.collected("moderate_line", "04_large_k", ["f"])
-    frame = findings.finding_frame([judged, nothing])
-    assert findings.linked(frame)[0].startswith('<span data-page="03_moderate_k">At k = 10, 50, -')
-    assert frame.claim[1] == "-log RBP falls along a straight line"
-    assert frame.found[1] == "not measured here"
+    assert nothing.title == "-log RBP falls along a straight line"
+    assert nothing.finding == "not measured here"
+    # links to the line on each of its pages, and to the code
+    links = re.findall(r'data-page="([^"]+)">([^<]+)', findings.links_of(judged))
+    lines = [(f"_executed/{of}/03_moderate_k#claim-moderate_line", of) for of in "fg"]
+    assert links == [*lines, ("_executed/f/03_moderate_k#code-moderate_line", "code")]
 
 
 def decided(**outcomes):
@@ -178,16 +181,25 @@ def decided(**outcomes):
 
 
 def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
-    judged, tables = decided(top1_line=YES, gpt2_line=NO), []
-    monkeypatch.setattr(findings, "table", lambda frame, safe, **_: tables.append((frame, safe)))
+    outcomes = {"top1_line": YES, "gpt2_line": NO, "moderate_line": YES, "thousand_line": NO}
+    judged, tables = decided(**outcomes), []
+    show = lambda frame, *_, safe, **__: tables.append((frame, safe))  # noqa: E731
+    monkeypatch.setattr(findings, "table", show)
     # a frame that a cell ends in would be printed a second time
     assert findings.show_matrix("paper", judged, download="x.csv") is None
-    ((frame, marks),) = tables
+    findings.show_evidence("paper", judged, caption="x")
+    (frame, marks), (evidence_of, cells) = tables
     line = frame.iloc[0]
     (theirs,) = (title for title, kinds in findings.COLUMNS.items() if findings.AUTHORS in kinds)
     assert (line["our ladders"], line[theirs]) == ("agrees", "differs")
     dot = marks["our ladders"][0]
-    assert dot.startswith('<span data-page="02_top1_law">') and ">✓ <i>agrees<br>our ladders" in dot
+    assert ">✓ <i>agrees<br>our ladders" in dot
+    # each mark leads to a row of its own, with the cases of all its claims and their rules
+    rows = re.findall('href="#([^"]+)"', " ".join(sum(marks.values(), [])))
+    assert rows == [re.search('id="([^"]+)"', cell)[1] for cell in cells["claim"]]
+    assert [cell.count('class="rbp-csv"') for cell in cells["claim"]] == [1] * 3
+    assert evidence_of["rule"][2] == "; ".join(WORDS[n].rule for n in [*outcomes][2:])
+    assert frame[theirs][1] == marks[theirs][1] == "–"
     # of one statement a kind agrees and another does not
     ((statement, parts),) = findings.disagreements(judged)
     assert parts == "authors' counts: differs; our ladders: agrees"

@@ -96,6 +96,7 @@ def figure(alt, **about):
 
 def planted_page():
     laws = prose.table_html(pd.DataFrame({"alpha": ["-log RBP_1"]}), "log10 of RBP^N", "laws.csv")
+    laws += '<span data-page="02_x#code-a">its code</span> <span data-page="03_y#b">b</span>'
     answer = markdown(
         "- **It agrees.** $x$ is 0.25, -log p_N rises.\n  - Its rule.\n"
         "- Two.\n- Three.\n- Four.\n- Five.",
@@ -251,6 +252,12 @@ def test_a_page_opens_with_what_it_rests_on_its_question_and_its_answer(site, pa
     assert "All is well." in before and "It agrees." in rest and page.count("It agrees.") == 1
     assert "−log p<sub>N</sub> rises" in rest and "Two. Three. Four. Five." in words(rest)
     assert "Its rule." in part(rest, '<details class="rbp-fold rbp-below">', "</details>")
+    # the line of a claim and the code that judges it are places that links lead to
+    soup = BeautifulSoup(page, "html.parser")
+    assert soup.find(id="claim-a").text.startswith("It agrees.")
+    assert "judge()" in soup.find(id="code-a").text
+    for to, link in ({"#code-a": "its code", "03_y.html#b": "b"}).items():
+        assert soup.find("a", href=to).text == link
 
 
 def test_figures_have_numbers_words_folds_and_data_and_say_of_which_text_they_are(site, page):
