@@ -7,9 +7,9 @@ import re
 import shutil
 import subprocess
 
+from rbplib.cli import ended
 from rbplib.families import InputError, atomic_path, root, write_text
 from workflow.book import build, executed
-from workflow.forks import ended
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SECONDS = 1800  # after which a browser that still prints is given up
@@ -88,7 +88,7 @@ def printed(page, out, chromium):
 
 
 def print_book():
-    """Build the book as one page of HTML, and print it; its path."""
+    """Build the book as one page of HTML, print it, and tell its path."""
     chromium = browser()
     if not executed():
         raise InputError("no page of the book was run: run `make book` first.")
@@ -96,11 +96,11 @@ def print_book():
     page = folder / "printed.html"
     text = (folder / "book" / "intro.html").read_text(encoding="utf-8")
     write_text(page, for_print(text))
-    return printed(page, root() / "_build" / "book.pdf", chromium)
+    print(printed(page, root() / "_build" / "book.pdf", chromium))
 
 
 def main():
-    return ended(print_book)
+    return ended(print_book, RuntimeError)
 
 
 if __name__ == "__main__":

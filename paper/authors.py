@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from paper.gpt2 import VOCABULARY
 from paper.published import gpt2_counts
 from paper.show.claims import NAME
+from rbplib.cli import ended
 from rbplib.doors import keep_family, told_ranks
 from rbplib.families import InputError, held, load_family
 
@@ -168,13 +168,8 @@ def main(arguments=None):
     """`make authors`: exit code 2 where the ranks cannot be had."""
     parser = argparse.ArgumentParser(prog="python -m paper.authors", description=take.__doc__)
     parser.add_argument("--url", default=URL, help="of the repository, or of a copy of it")
-    try:
-        path = take(parser.parse_args(arguments).url)
-    except InputError as error:
-        print(f"rbp: {error}", file=sys.stderr)
-        return 2
-    print(f"{path}: go on with `rbp book --family {NAME}`")
-    return 0
+    url = parser.parse_args(arguments).url
+    return ended(lambda: print(f"{take(url)}: go on with `rbp book --family {NAME}`"))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
-from rbplib.cli import names
+from rbplib.cli import ended, names
 from rbplib.doors import export_family
 from rbplib.families import InputError, argument, load_family, one_each, results_dir, write_text
 from rbplib.measuring import plan
@@ -183,19 +183,16 @@ def main(argv=None):
     parser.add_argument("--go-on", action="store_true", help="without models that cannot be had")
     parser.add_argument("--delete-weights", action="store_true", help="of each model once measured")
     options = parser.parse_args(argv)
-    # all of it, or why not; a scheduler's stop reaches the model being measured too
+    # a scheduler's stop reaches the model being measured too
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+
+    def run():
         faults = evening(options.family or FAMILIES, options.corpus or CORPORA, options)
-    except InputError as error:
-        print(f"rbp: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("rbp: stopped; run the same command again to go on from here.", file=sys.stderr)
-        return 130
-    for name, reason in faults.items():
-        print(f"rbp: {name}: {reason}", file=sys.stderr)
-    return int(bool(faults))
+        for name, reason in faults.items():
+            print(f"rbp: {name}: {reason}", file=sys.stderr)
+        return bool(faults)
+
+    return ended(run)
 
 
 if __name__ == "__main__":

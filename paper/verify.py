@@ -7,8 +7,8 @@ is text: numbers as Python writes them, to the last digit.
 
 import json
 import platform
-import sys
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +18,7 @@ import pandas as pd
 
 from paper.counts import counts_of, repeated
 from paper.show.claims import RANKS, page_records
-from rbplib.cli import Parser
+from rbplib.cli import Parser, ended
 from rbplib.counts import counts_path, known_by, read_counts
 from rbplib.families import InputError, default_corpora, held, list_families, load_family, root
 from rbplib.measuring import measured
@@ -214,6 +214,32 @@ def measure_counted(number):
     return int(not all(equal))
 
 
+def verify(options):
+    """Do what the options of `main` ask for: whether a number is not reproduced."""
+    if options.measure:
+        return measure_counted(options.measure)
+    run, book = run_frame(), read_reference(options.path)
+    if options.write:
+        path = root().joinpath(*FILE)
+        pd.concat([run, book[book["page"] == GOLDEN]]).to_csv(path, index=False)
+        print(f"{path}: {len(run):,} numbers of {run['page'].nunique()} pages")
+        return
+    # what does not agree, one by one for programs or in lines, and how many do
+    rows = compared(book, run)
+    bad = failures(rows)
+    if options.json:
+        print(rows.to_json(orient="records", indent=1))
+        return not bad.empty
+    for row in bad.itertuples():
+        print(f"{row.page}: {row.number} {row.outcome}: {row.book} in the book, {row.here} here")
+    counts = rows["outcome"].value_counts()
+    print(f"{len(rows):,} numbers: " + ", ".join(f"{n:,} {kind}" for kind, n in counts.items()))
+    others = {*run["page"]} & {*book["page"]} - {*rows["page"]}
+    if others:
+        print(f"not compared, of other parameters or models: {', '.join(sorted(others))}")
+    return not bad.empty
+
+
 def main(arguments=None):
     """`rbp verify`: exit code 1 where a number is not reproduced,
     2 where nothing can be compared."""
@@ -224,33 +250,7 @@ def main(arguments=None):
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
     about = "measure so many models that are here as counts, drawn at random, or all (default: 1)"
     parser.add_argument("--measure", nargs="?", const="1", metavar="N", help=about)
-    options = parser.parse_args(arguments)
-    try:
-        if options.measure:
-            return measure_counted(options.measure)
-        run, book = run_frame(), read_reference(options.path)
-    except InputError as error:
-        print(f"rbp: {error}", file=sys.stderr)
-        return 2
-    if options.write:
-        path = root().joinpath(*FILE)
-        pd.concat([run, book[book["page"] == GOLDEN]]).to_csv(path, index=False)
-        print(f"{path}: {len(run):,} numbers of {run['page'].nunique()} pages")
-        return 0
-    # what does not agree, one by one for programs or in lines, and how many do
-    rows = compared(book, run)
-    bad = failures(rows)
-    if options.json:
-        print(rows.to_json(orient="records", indent=1))
-        return int(not bad.empty)
-    for row in bad.itertuples():
-        print(f"{row.page}: {row.number} {row.outcome}: {row.book} in the book, {row.here} here")
-    counts = rows["outcome"].value_counts()
-    print(f"{len(rows):,} numbers: " + ", ".join(f"{n:,} {kind}" for kind, n in counts.items()))
-    others = {*run["page"]} & {*book["page"]} - {*rows["page"]}
-    if others:
-        print(f"not compared, of other parameters or models: {', '.join(sorted(others))}")
-    return int(not bad.empty)
+    return ended(partial(verify, parser.parse_args(arguments)))
 
 
 if __name__ == "__main__":

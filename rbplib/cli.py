@@ -712,20 +712,13 @@ def verify():
 # --- The command
 
 
-def main(argv=None):
-    # a call to end, as Ctrl-C
-    arguments = sys.argv[1:] if argv is None else list(argv)
-    for name in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(name) != signal.SIG_IGN:  # as nohup asks
-            signal.signal(name, signal.default_int_handler)
-    warnings.showwarning = lambda message, *_: complain(str(message))
-    complain.cache_clear()  # what another command told in this process is told again
-    # the command, or in one sentence why not
+def ended(run, *failures):
+    """Exit code of a program that is a function without arguments: what it returns, or, told in a
+    sentence, why it did not come to its end. failures: errors that are told so as well, with 1."""
     try:
-        if arguments[:1] and arguments[0] in PROGRAMS:
-            run_program(arguments[0], arguments[1:])
-        options = vars(PARSER.parse_args(arguments))
-        return options.pop("run")(**options) or 0
+        return run() or 0
+    except failures as error:
+        message, code = str(error), 1
     except InputError as error:
         message, code = str(error), 2
     except PermissionError as error:
@@ -737,5 +730,23 @@ def main(argv=None):
     except BrokenPipeError:  # the reader went away, as `| head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    print(f"rbp: {printable(message)}", file=sys.stderr)
+    print("rbp: " + printable(message).removeprefix("rbp: "), file=sys.stderr)
     return code
+
+
+def main(argv=None):
+    # a call to end, as Ctrl-C
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(name) != signal.SIG_IGN:  # as nohup asks
+            signal.signal(name, signal.default_int_handler)
+    warnings.showwarning = lambda message, *_: complain(str(message))
+    complain.cache_clear()  # what another command told in this process is told again
+
+    def run():
+        if arguments[:1] and arguments[0] in PROGRAMS:
+            run_program(arguments[0], arguments[1:])
+        options = vars(PARSER.parse_args(arguments))
+        return options.pop("run")(**options)
+
+    return ended(run)

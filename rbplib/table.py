@@ -389,9 +389,9 @@ def file_columns(data, record):
     return columns
 
 
-def read_record(path, wanted=None, command=""):
+def read_record(path, wanted=None):
     """The record of a rank table, without its rows; arguments and InputError as of `read_table`."""
-    return read_table(path, wanted, command, rows=False).record
+    return read_table(path, wanted, rows=False).record
 
 
 def read_table(path, wanted=None, command="", rows=True):
@@ -553,17 +553,11 @@ def ranks_path(record, results=None):
     return Path(results or results_dir(), "ranks", family, model, f"{corpus}{suffix}.parquet")
 
 
-def record_here(path, wanted):
-    """The record of a table that is the one asked for, or None; its rows are not read."""
-    with suppress(InputError):
-        return read_record(path, wanted)
-
-
 def records_of(family, results=None):
     """(path, record) of each whole rank table of a family of this name, by their paths."""
     for path in table_paths(family, results):
-        if record := record_here(path, {"family": family}):
-            yield path, record
+        with suppress(InputError):
+            yield path, read_record(path, {"family": family})
 
 
 def tables_here(

@@ -24,9 +24,9 @@ from workflow import book, pages
 
 PER_FAMILY = "family: str = 'demo'  # a name\ncorpora: list = []"
 TOGETHER = "families: list = []  # names\ncorpora: list = []"
-SETTINGS = {"families": ["demo", "other"], "corpora": ["notes"]}
+SETTINGS = {"families": ["demo", "other"], "corpora": ["notes"], "only": True}
 ALONE = ["--family", "demo", "--corpus", "notes"]
-WORDS = ["--family", "demo,other", "--corpus", "notes"]
+WORDS = ["--family", "demo,other", "--corpus", "notes", "--only"]
 MEASURE = """
 from rbplib.measuring import measured
 tables = measured(family, corpora)
@@ -64,7 +64,7 @@ def write_root(place):
             ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__", "*.yml")
         )
 
-    # three tiny models, two families of them, one text
+    # three tiny models, one text, an embedded family, whose models are measured together, and one
     words = tokenizer()
     for number in range(3):
         save_model(place / f"models/m{number}", seed=number, words=words)
@@ -72,6 +72,7 @@ def write_root(place):
         models = ", ".join(f"models/m{n}" for n in numbers)
         entry = f"title: The {family} family\ncontext: 32\ndtype: float32\nmodels: [{models}]\n"
         (place / f"families/{family}.yml").write_text(entry)
+    append(place / "families/demo.yml", "embedded: true\ncorpora: [notes]\n")
     lines = [json.dumps({"text": f"document number {i} of the notes"}) for i in range(6)]
     (place / "notes.jsonl").write_text("\n".join(lines) + "\n")
     (place / "corpora/notes.yml").write_text("title: Notes\npath: notes.jsonl\n")
@@ -303,7 +304,6 @@ def test_a_family_by_path_leaves_no_folder_on_its_page(place):
 
 
 def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(place):
-    append(place / "families/demo.yml", "embedded: true\ncorpora: [notes]\n")
     for name in ("09_families", "13_findings"):
         add_page(place, name, "print(families)", TOGETHER)
 

@@ -12,10 +12,11 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from paper.show.plain import shown
-from rbplib.cli import Parser, names
+from rbplib.cli import Parser, ended, names
 from rbplib.families import (
     InputError,
     argument,
@@ -29,7 +30,7 @@ from rbplib.families import (
 )
 from rbplib.models import file_digest
 from rbplib.table import missing, resolve
-from workflow.forks import ended, step
+from workflow.forks import step
 from workflow.pages import (
     CHECKOUT,
     DEFAULT_FAMILY,
@@ -273,8 +274,8 @@ def main(argv=None):
         if options[name] is not None and options[name] < 1:
             parser.error(f"--{name} cannot be {options[name]}: give 1 or more")
     if options.pop("html"):
-        return ended(build_html)
-    return ended(lambda: start(**options))
+        return ended(build_html, RuntimeError)
+    return ended(partial(start, **options), RuntimeError)
 
 
 if __name__ == "__main__":

@@ -98,19 +98,3 @@ def why(name, log, code):
     if code == 1 and "rbp: " in words:
         return f"rbp: {name}: {words.rpartition('rbp: ')[2]}"
     return f"{words}\nrbp: {name} ended before its end, with exit code {code}."
-
-
-def ended(run):
-    """Exit code of a program that is a function without arguments: what it returns is printed, or
-    why it did not come to its end."""
-    try:
-        if words := run():
-            print(words)
-        return 0
-    except (InputError, RuntimeError) as error:
-        message = "rbp: " + printable(str(error)).removeprefix("rbp: ")
-        print(message, file=sys.stderr)
-        return 2 if isinstance(error, InputError) else 1
-    except KeyboardInterrupt:
-        print("rbp: stopped; run the same command again to go on from here.", file=sys.stderr)
-        return 130

@@ -15,13 +15,14 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # its threads are lost
 import torch  # noqa: F401
 import transformers.modeling_utils  # noqa: F401
 
+from rbplib.cli import ended
 from rbplib.families import InputError
 from rbplib.measuring import cut_text, measured
 from rbplib.models import load_tokenizer, model_folder, window_length
 from rbplib.table import resolve
 from rbplib.texts import load_documents, make_texts, unmade
 from workflow.book import Plan
-from workflow.forks import ended, run_all, step
+from workflow.forks import run_all, step
 from workflow.pages import label
 
 
@@ -62,4 +63,4 @@ def measure(part, book, jobs=1):
 
 if __name__ == "__main__":
     part, book, jobs = sys.argv[1:]
-    sys.exit(ended(partial(measure, part, json.loads(book), int(jobs))))
+    sys.exit(ended(partial(measure, part, json.loads(book), int(jobs)), RuntimeError))

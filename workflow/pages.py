@@ -45,6 +45,7 @@ from traitlets.config import Config
 from paper.book import as_words
 from paper.show.parameters import DECLARED, check_parameters
 from paper.show.plain import texts as titles
+from rbplib.cli import ended
 from rbplib.families import (
     InputError,
     argument,
@@ -60,7 +61,7 @@ from rbplib.families import (
 )
 from rbplib.models import file_digest
 from rbplib.table import read_record, resolve, table_paths
-from workflow.forks import ended, run_all, step
+from workflow.forks import run_all, step
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 TOGETHER = "all"  # folder of the pages that show several families
@@ -515,7 +516,7 @@ def main(argv=None):
     add("--book", type=json.loads, help="settings of the workflow, as JSON")
     add("--last", action="store_true", help="those that read all pages before them")
     options = vars(parser.parse_args(argv))
-    return ended(lambda: run_pages(**options))
+    return ended(partial(run_pages, **options), RuntimeError)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ import jupytext
 import nbformat
 from nbformat.v4 import new_output
 
-from rbplib.families import InputError, atomic_path, digest, load_corpus, load_family, root
+from rbplib.cli import ended
+from rbplib.families import atomic_path, digest, load_corpus, load_family, root
 from rbplib.models import file_digest
 from rbplib.table import table_paths
 
@@ -189,17 +190,15 @@ def main(argv=None):
     parser.add_argument("families", nargs="*", default=FAMILIES, help="that were measured")
     parser.add_argument("-o", "--output", default=root() / "dist")  # a folder
     options = parser.parse_args(argv)
-    # make it, or say why not
-    try:
+
+    def make():
         folder = kept(options.families)
         if not (folder / "labs-teacher.zip").is_file():  # the last that is made
             shutil.rmtree(folder.parent, ignore_errors=True)
             make_bundle(options.families, folder / "labs.zip")
-    except InputError as error:
-        print(f"rbp: {error}", file=sys.stderr)
-        return 2
-    print(shutil.copytree(folder, options.output, dirs_exist_ok=True))
-    return 0
+        print(shutil.copytree(folder, options.output, dirs_exist_ok=True))
+
+    return ended(make)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 import statsmodels.api as sm
 
 from paper import recipes, tokens
-from rbplib import InputError, joint_forecast
+from rbplib import InputError, joint, joint_forecast
 from tests.planted import planted_grid
 
 TRUTH = {  # parameters, and the form once more, by hand
@@ -104,7 +104,8 @@ def test_the_published_grid_is_one_loss_of_all_models_with_their_tokens():
     assert tokens.whole(loss.keep(np.arange(1, len(loss.S)))).S.tolist() == loss.S[2:].tolist()
 
 
-def test_what_is_left_out_is_counted_by_hand():
+def test_what_is_left_out_is_counted_by_hand(monkeypatch):
+    monkeypatch.setattr(joint, "SEARCHES", 1)
     loss = planted_grid(sizes=5, budgets=4)[None]
     frame = tokens.held_out_forecasts(loss, corpus="docs")
     counts = frame["left"].value_counts(sort=False).to_dict()
