@@ -10,6 +10,7 @@ import subprocess
 from rbplib.cli import ended
 from rbplib.families import InputError, atomic_path, root, write_text
 from workflow.book import build, executed
+from workflow.forks import Failed
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 SECONDS = 1800  # after which a browser that still prints is given up
@@ -83,7 +84,7 @@ def printed(page, out, chromium):
         command = [chromium, *flags, page.as_uri()]
         run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
         if run.returncode:
-            raise RuntimeError(f"{chromium} printed nothing:\n{run.stderr[-1000:]}")
+            raise Failed(f"{chromium} printed nothing:\n{run.stderr[-1000:]}")
     return out
 
 
@@ -100,7 +101,7 @@ def print_book():
 
 
 def main():
-    return ended(print_book, RuntimeError)
+    return ended(print_book)
 
 
 if __name__ == "__main__":

@@ -712,15 +712,13 @@ def verify():
 # --- The command
 
 
-def ended(run, *failures):
+def ended(run):
     """Exit code of a program that is a function without arguments: what it returns, or, told in a
-    sentence, why it did not come to its end. failures: errors that are told so as well, with 1."""
+    sentence, why it did not come to its end."""
     try:
         return run() or 0
-    except failures as error:
-        message, code = str(error), 1
     except InputError as error:
-        message, code = str(error), 2
+        message, code = str(error), error.code
     except PermissionError as error:
         message, code = f"{error.filename} cannot be read or written: change its permissions.", 2
     except ModuleNotFoundError as error:

@@ -58,6 +58,8 @@ PACKAGE = Path(__file__).resolve().parent
 class InputError(ValueError):
     """Bad input from a person: one sentence that names what is wrong and the mend."""
 
+    code = 2  # the exit code of a program that it ends
+
     def _render_traceback_(self):  # what IPython shows in a notebook in place of a traceback
         return [f"rbp: {self}"]
 

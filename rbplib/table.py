@@ -128,9 +128,9 @@ class RankTable:
 
     def refuse(self, column, what):
         """InputError for what a table that lacks something cannot tell."""
-        model = self.record["model"]
         raise InputError(
-            f"the ranks of {model} are here without their {column}: {what} cannot be told."
+            f"the ranks of {self.record['model']} are here without their {column}: "
+            f"{what} cannot be told."
         )
 
     @cached_property

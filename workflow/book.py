@@ -30,7 +30,7 @@ from rbplib.families import (
 )
 from rbplib.models import file_digest
 from rbplib.table import missing, resolve
-from workflow.forks import step
+from workflow.forks import Failed, step
 from workflow.pages import (
     CHECKOUT,
     DEFAULT_FAMILY,
@@ -122,7 +122,7 @@ def build(builder, strict=("-W", "--keep-going", "-n")):
     command += ["--toc", contents, "--path-output", folder, "--builder", builder, *strict]
     run = subprocess.run(command, capture_output=True, text=True, cwd=root())
     if run.returncode:
-        raise RuntimeError(f"the book has warnings, and each is an error:\n{run.stderr}")
+        raise Failed(f"the book has warnings, and each is an error:\n{run.stderr}")
     return folder / "_build" / builder
 
 
@@ -274,8 +274,8 @@ def main(argv=None):
         if options[name] is not None and options[name] < 1:
             parser.error(f"--{name} cannot be {options[name]}: give 1 or more")
     if options.pop("html"):
-        return ended(build_html, RuntimeError)
-    return ended(partial(start, **options), RuntimeError)
+        return ended(build_html)
+    return ended(partial(start, **options))
 
 
 if __name__ == "__main__":

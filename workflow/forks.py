@@ -20,6 +20,12 @@ ENDED = 90  # exit code of a fork that came to its end; any other is a failure, 
 terminal = 1  # standard output of the process that forks, as its forks keep it
 
 
+class Failed(InputError):
+    """What was begun did not come to its end; why, in its own words."""
+
+    code = 1
+
+
 def record():
     return root() / "logs" / "steps.jsonl"
 

@@ -22,7 +22,7 @@ from rbplib.models import load_tokenizer, model_folder, window_length
 from rbplib.table import resolve
 from rbplib.texts import load_documents, make_texts, unmade
 from workflow.book import Plan
-from workflow.forks import run_all, step
+from workflow.forks import Failed, run_all, step
 from workflow.pages import label
 
 
@@ -45,7 +45,7 @@ def share(family, corpora, cut):
 
 def measure(part, book, jobs=1):
     """Measure what a part of a book lacks, in a fork for each model, the largest of each family
-    first. Raises RuntimeError: one failed."""
+    first. Raises Failed: one did."""
     plan = Plan(book)
     cut, rows = {}, plan.parts.get(part, [])  # another process may have measured it
     for family, texts in {row[0].name: row[::2] for row in rows}.values():
@@ -58,9 +58,9 @@ def measure(part, book, jobs=1):
         run = partial(measured, family, texts, models=[model], **how)
         steps.append((f"{family.name}/{model}", run))
     if failed := run_all(steps, jobs):
-        raise RuntimeError(f"not measured: {', '.join(failed)}")
+        raise Failed(f"not measured: {', '.join(failed)}")
 
 
 if __name__ == "__main__":
     part, book, jobs = sys.argv[1:]
-    sys.exit(ended(partial(measure, part, json.loads(book), int(jobs)), RuntimeError))
+    sys.exit(ended(partial(measure, part, json.loads(book), int(jobs))))

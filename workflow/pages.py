@@ -61,7 +61,7 @@ from rbplib.families import (
 )
 from rbplib.models import file_digest
 from rbplib.table import read_record, resolve, table_paths
-from workflow.forks import run_all, step
+from workflow.forks import Failed, run_all, step
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 TOGETHER = "all"  # folder of the pages that show several families
@@ -373,7 +373,7 @@ def failure(notebook, cell, error):
     write_text(path, nbformat.writes(notebook))
     number = cell.metadata.get("cell", "of the parameters")
     why = f"{type(error).__name__}: {error}"
-    return RuntimeError(f"failed in cell {number} ({why}); the notebook as far as it ran is {path}")
+    return Failed(f"failed in cell {number} ({why}); the notebook as far as it ran is {path}")
 
 
 papermill_engines.register("in-process", InProcess)
@@ -481,7 +481,7 @@ def tidy(page, family=None):
 def run_pages(folders=(), page="", family="", corpus="", book=None, last=False, jobs=1):
     """Run the pages that are stale, each in a fork; arguments as of the command line.
 
-    Raises InputError: the book has no such page. RuntimeError: one failed.
+    Raises InputError: the book has no such page. Failed: one did.
     """
     named = {"families": [family], "corpora": [corpus]}
     book = (book or {}) | {key: value for key, value in named.items() if any(value)}
@@ -502,7 +502,7 @@ def run_pages(folders=(), page="", family="", corpus="", book=None, last=False, 
             import_module(name)
     steps = [(f"{one.folder}/{one.name}", partial(run, one, made)) for one, made in waiting]
     if failed := run_all(steps, jobs):
-        raise RuntimeError(f"not made: {', '.join(failed)}")
+        raise Failed(f"not made: {', '.join(failed)}")
 
 
 def main(argv=None):
@@ -516,7 +516,7 @@ def main(argv=None):
     add("--book", type=json.loads, help="settings of the workflow, as JSON")
     add("--last", action="store_true", help="those that read all pages before them")
     options = vars(parser.parse_args(argv))
-    return ended(partial(run_pages, **options), RuntimeError)
+    return ended(partial(run_pages, **options))
 
 
 if __name__ == "__main__":

@@ -46,6 +46,6 @@ def test_a_browser_that_fails_leaves_the_pdf_of_before(tmp_path):
     write = 'case $a in *pdf=*) echo x > "${a#*pdf=}";; esac'
     broken.write_text(f"#!/bin/sh\nfor a; do {write}; done; exit 1\n")
     broken.chmod(0o755)
-    with pytest.raises(RuntimeError, match="chromium"):
+    with pytest.raises(pdf.Failed, match="chromium"):
         pdf.printed(tmp_path / "page.html", kept, str(broken))
     assert kept.read_bytes() == b"%PDF of before"
