@@ -742,7 +742,7 @@ def main(argv=None):
     complain.cache_clear()  # what another command told in this process is told again
 
     def run():
-        if arguments[:1] and arguments[0] in PROGRAMS:
+        if PROGRAMS.keys() & arguments[:1]:
             run_program(arguments[0], arguments[1:])
         options = vars(PARSER.parse_args(arguments))
         return options.pop("run")(**options)
