@@ -7,7 +7,7 @@ explain the points. It is widened where the law, fitted without an upper end, mi
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 
 import numpy as np
@@ -24,6 +24,7 @@ APART = 0.05  # in logs: sizes or numbers of tokens closer than that are no diff
 ALIGNED = 0.999  # a correlation of their logs from which their parts cannot be told apart
 HUBER = 1e-3  # in logs: where squares end in the objective of Hoffmann et al. 2022
 PRECISE = {"ftol": 1e-12, "xtol": 1e-10}  # of a search
+STEP = np.finfo(float).eps ** 0.5  # of SciPy's differences
 OUTLIER = 4.0  # standard deviations: further off the law a point counts as that far
 EXPONENTS = 0.02, 2.5  # the least and the largest
 CELLS, DRAWS, ROUNDS = 22, 16, 30  # a side of the first grid, draws in a cell, rounds of cells
@@ -75,8 +76,9 @@ class Form:
         return (design * values) @ self.member
 
     def log_loss(self, values, design):
-        g = values[self.parameters.index(self.joined)] if self.joined else 1.0
-        return g * np.logaddexp.reduce(self.log_terms(values, design) / g, axis=-1)
+        g = values[..., self.parameters.index(self.joined), None] if self.joined else np.ones(1)
+        terms = self.log_terms(values, design) / g
+        return g[..., 0] * reduce(np.logaddexp, (terms[..., i] for i in range(len(self.terms))))
 
 
 SUM = Form("the sum", ("Aa", "Bb"))  # A S^-a + B D^-b
@@ -153,7 +155,13 @@ def fit_form(S, D, loss, form, huber=None):
         return np.where(form.exponents, powers, theta)
 
     def miss(theta):
-        return form.log_loss(values(theta), design) - y
+        """How far each point is off, (..., n), by parameters (..., P)."""
+        return form.log_loss(values(theta)[..., None, :], design) - y
+
+    def slopes(theta):
+        """Derivatives (n, P) of `miss` as `least_squares` differences it, by one call."""
+        moved = theta + np.diag(STEP * np.maximum(np.abs(theta), 1) * np.where(theta < 0, -1, 1))
+        return ((miss(moved) - miss(theta)) / (moved.diagonal() - theta)[:, None]).T
 
     # every set of exponents, and the last term at several shares of a middling loss
     starts, others = [], len(form.terms) - 1
@@ -170,12 +178,26 @@ def fit_form(S, D, loss, form, huber=None):
     starts = sorted(starts, key=squares)[:SEARCHES]
     if huber:
         how = PRECISE | {"gtol": 1e-12, "x_scale": "jac", "loss": "huber", "f_scale": huber}
-        ends = [least_squares(miss, start, **how) for start in starts]
-        best = min(ends, key=lambda end: end.cost).x
-    else:
-        how = PRECISE | {"maxfev": 8000, "full_output": True}
-        best = min((leastsq(miss, start, **how)[0] for start in starts), key=squares)
-    return JointLaw(form, centre, values(best))
+        ends = [least_squares(miss, start, slopes, **how) for start in starts]
+        return JointLaw(form, centre, values(min(ends, key=lambda end: end.cost).x))
+
+    def search(start):
+        """Where MINPACK comes to; the differences about a point are told by one call."""
+        last, ahead = start, []
+
+        def told(theta):
+            nonlocal last, ahead
+            if not ahead and theta[-1] == last[-1]:
+                moved = last + np.diag(STEP * np.where(last, np.abs(last), 1))
+                ahead = [*miss(moved)] if (theta == moved[0]).all() else []
+            if ahead:
+                return ahead.pop(0)
+            last = theta.copy()
+            return miss(theta)
+
+        return leastsq(told, start, maxfev=8000, full_output=True, **PRECISE)[0]
+
+    return JointLaw(form, centre, values(min(map(search, starts), key=squares)))
 
 
 # --- both sums together
@@ -284,14 +306,22 @@ class JointFit:
     """Both sums fitted to the points of a Loss; see `joint_fit`.
 
     Attributes:
-        loss: the points, a Loss with D. law: JointLaw of the likelier sum. draws: Draws of both.
-        missed: float from 1 up, what the interval of a forecast is widened by.
+        loss: the points, a Loss with D. fullest: JointLaw of the sum with a floor, or without it
+            where it has too few points. draws: Draws of both. missed: float from 1 up, what the
+            interval of a forecast is widened by.
     """
 
     loss: Loss
-    law: JointLaw
+    fullest: JointLaw
     draws: Draws
     missed: float
+
+    @cached_property
+    def law(self):
+        """JointLaw of the likelier sum."""
+        if self.draws.floor > 0.5 or self.fullest.form is SUM:
+            return self.fullest
+        return fit_form(self.loss.S, self.loss.D, self.loss.values, SUM, HUBER)
 
     @property
     def parameters(self):
@@ -361,10 +391,10 @@ def joint_fit(loss):
             "amounts of text that do not grow together."
         )
     # the law with a floor where there are points for it, without what is far off
-    forms = [form for form in (SUM, FLOOR) if not reason(S, D, part.values, form)]
-    laws = [fit_form(S, D, part.values, form, HUBER) for form in forms]
-    fitted = np.log(laws[-1].predict(S, D))
-    spare = len(y) - len(forms[-1].parameters)
+    form = SUM if reason(S, D, part.values, FLOOR) else FLOOR
+    fullest = fit_form(S, D, part.values, form, HUBER)
+    fitted = np.log(fullest.predict(S, D))
+    spare = len(y) - len(form.parameters)
     sd = 1.4826 * np.median(np.sort(np.abs(y - fitted))[-spare:])
     y = fitted + np.clip(y - fitted, -OUTLIER * sd, OUTLIER * sd)
     # both sums, and both again without an upper end
@@ -379,7 +409,7 @@ def joint_fit(loss):
             before = draw_laws(S[rest], D[rest], np.exp(y[rest]), least)
             worst = max(worst, before.away(S[end], D[end], y[end]))
     missed = np.sqrt(max(1.0, 1 + worst - CHANCE))
-    return JointFit(part, laws[-1 if draws.floor > 0.5 else 0], draws, missed)
+    return JointFit(part, fullest, draws, missed)
 
 
 def one_a_point(loss):
