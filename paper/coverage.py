@@ -20,7 +20,7 @@ from rbplib.losses import Loss, logarithm, minus_log
 
 THESE, ANY = "α of these models", "α of any training"
 TRUE_LAW = "a true law is rejected"
-TOGETHER = "sources and trainings"
+TOGETHER = "other text and trainings"
 BLOCK = 20  # families that share one set of resamples: few, so that the sets' luck averages out
 
 
@@ -157,15 +157,15 @@ def judged(loss, y, alpha, n_resamples, seed):
         these = -slope
     # what is asked of each noise, and its answer
     intervals = [
-        (THESE, "sources", law.ci_tokens, these),
+        (THESE, "other text", law.ci_tokens, these),
         (THESE, "documents", documents.ci_tokens, these),
-        (ANY, "sources", law.ci_tokens, alpha),
+        (ANY, "other text", law.ci_tokens, alpha),
         (ANY, TOGETHER, law.ci_trainings, alpha),
-        (ANY, "models", law.ci_models, alpha),
+        (ANY, "other sizes", law.ci_models, alpha),
     ]
     tests = {
         "documents": documents.p["sources"],
-        "sources": law.p["sources"],
+        "other text": law.p["sources"],
         TOGETHER: law.p["trainings"],
     }
     answers = {}

@@ -119,7 +119,7 @@ def loss_exponents(losses, **drawn):
     for name, loss in losses.items():
         law = top_law if loss is top else fit(loss, **drawn)
         row = {"loss": name, "alpha": law.alpha, **both_ends(law.ci_tokens, "other text: ")}
-        row |= {**both_ends(law.ci_trainings, "and trainings: "), "R²": law.r2}
+        row |= {**both_ends(law.ci_trainings, "other text and trainings: "), "R²": law.r2}
         if loss is top:
             rows.append(row | {"ratio": 1.0})
             continue

@@ -43,10 +43,11 @@ class Comparison:
 
     def __repr__(self):
         """The ratio with its intervals, and what it is at."""
-        ends = []
-        for name, (low, high) in self.intervals.items():
-            if np.isfinite(high - low):
-                ends.append(f"{name} {low:.4g} to {high:.4g}")
+        ends = [
+            f"other {name.replace('models', 'sizes')} {low:.4g} to {high:.4g}"
+            for name, (low, high) in self.intervals.items()
+            if np.isfinite(high - low)
+        ]
         around = f"{LEVEL:.0%}: {', '.join(ends) or 'no interval'}"
         factor = f"{10**self.beyond:.3g}"
         far = f", outside its models by a factor of {factor}" if self.beyond > 0 else ""
@@ -67,7 +68,7 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
     >>> round(compare(a, b).ratio, 6)
     3.0
     >>> print(compare(a, b, n_bootstrap=0))
-    3 times the parameters (95%: models 3 to 3)
+    3 times the parameters (95%: other sizes 3 to 3)
     as good at S 3e+08 as the other at S 1e+08, outside its models by a factor of 3
 
     Args:

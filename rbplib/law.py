@@ -38,7 +38,7 @@ class Law:
 
     >>> from rbplib import fit
     >>> fit([3.0, 2.0, 2.5], S=[1e6, 1e7, 1e8])            # as Python shows it
-    alpha 0.03959 (95%: models -0.9618 to 1.041)
+    alpha 0.03959 (95%: other sizes -0.9618 to 1.041)
     R2 0.2015, too few documents; not told from 0; no line
     loss of a family on the table: 3 models, S 1e+06 to 1e+08
 
@@ -71,12 +71,12 @@ class Law:
 
     def __repr__(self):
         """Three lines: exponent and intervals; how good the fit is; what it is of."""
-        # the intervals that are known
-        loss, intervals = self.loss, []
-        for name, ends in self.intervals.items():
-            low, high = ends["alpha"]
-            if np.isfinite(high - low):
-                intervals.append(f"{name} {low:.4g} to {high:.4g}")
+        loss = self.loss
+        intervals = [
+            f"{name} {low:.4g} to {high:.4g}"
+            for name, (low, high) in self.sides().items()
+            if np.isfinite(high - low)
+        ]
         return (
             f"alpha {self.alpha:.4g} ({LEVEL:.0%}: {', '.join(intervals) or 'no interval'})\n"
             f"R2 {self.r2:.4g}, {'; '.join([self.status, *self.caveats])}\n"

@@ -8,7 +8,7 @@ from paper.show.plain import plain
 from paper.show.style import ACCENT, GREY, WIDTH, darker, drawn, kinds
 
 ENOUGH = 0.02000001  # near a nominal rate; 0.05 less 0.03 is above 0.02
-VARIED = "sources", "sources and trainings", "models", "documents"
+VARIED = "other text", "other text and trainings", "other sizes", "documents"
 
 
 # ---- axes and their legend

@@ -111,8 +111,8 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs):
     # the page of their counts judges by them what it says that they would tell
     page = run_page("10_gpt2", n_bootstrap=100)
     text = words(page)
-    assert "With 40 articles resampled" in text and "judged by intervals over articles" in text
-    for claim in ("Random noise explains GPT-2's", "GPT-2's points on Wikipedia rest on"):
+    assert "With 40 articles resampled" in text and "judged by intervals of other text" in text
+    for claim in ("GPT-2's reversed slope is", "GPT-2's points on Wikipedia rest on"):
         (line,) = (line for line in text.splitlines() if line.startswith(f"- *The paper:* {claim}"))
         assert line.endswith("**differs**"), line
     # the histogram of page 09 is theirs, rank by rank
