@@ -65,15 +65,6 @@ def look(families):
     return faults
 
 
-def planned(families, corpora, dtype):
-    """{family: its plan, as `rbp plan` has it}, printed too."""
-    plans = {family.name: plan(family, corpora, dtype=dtype) for family in families}
-    for name, whole in plans.items():
-        print(f"{name}\n{pd.DataFrame(whole['models'])}\n{pd.Series(whole['total'])}")
-        print(*whole["notes"], sep="\n")
-    return plans
-
-
 def measure(family, model, corpora, options):
     """Measure one model in a process of its own, which fetches it; why it failed, or None."""
     words = [f"--{name}={getattr(options, name)}" for name in ("device", "dtype")]
@@ -142,7 +133,10 @@ def evening(families, corpora, options):
 
     # before the first weight
     faults = look(families)
-    plans = planned(families, corpora, options.dtype)
+    plans = {family.name: plan(family, corpora, dtype=options.dtype) for family in families}
+    for name, whole in plans.items():
+        print(f"{name}\n{pd.DataFrame(whole['models'])}\n{pd.Series(whole['total'])}")
+        print(*whole["notes"], sep="\n")
     write_text(place / "plan.json", json.dumps(plans, indent=1) + "\n")
     if options.plan or (faults and not options.go_on):
         return faults
