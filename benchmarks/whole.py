@@ -26,7 +26,7 @@ SHAPES = {  # the family and model whose configuration is taken, and documents
     "Qwen2.5-0.5B": ("qwen2.5-to-72b", "Qwen/Qwen2.5-0.5B", 4),
 }
 TINY = {"n_layer": 1, "n_embd": 16, "n_head": 2, "vocab_size": 500}
-ALONE = {"OMP_NUM_THREADS": "1"}
+ALONE = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}  # compiled once
 
 
 def rbplib(folder):

@@ -31,6 +31,7 @@ from rbplib.families import (
     telling,
 )
 from rbplib.models import (
+    SMALL,
     check_tokenizers,
     check_window,
     choose_device,
@@ -254,8 +255,10 @@ def measure_model(loading, tasks, cut, progress, batch_tokens):
     loaded = load_model(*loading)
     choose_threads(loaded.record["total_params"])
 
-    # cache-sized on a processor; elsewhere halved until it fits
-    many = 1 << 16 if loaded.device.type == "cuda" else 4096
+    # cache-sized on a processor, of a large model below what malloc gives back to the system at
+    # each layer; elsewhere halved until it fits
+    many = 4096 if loaded.record["total_params"] < SMALL else 1024
+    many = 1 << 16 if loaded.device.type == "cuda" else many
     batch_tokens = int(batch_tokens or max(length, many))
     for task in tasks:
         protocol = task.record["protocol"]
