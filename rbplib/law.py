@@ -45,7 +45,7 @@ class Law:
     Attributes:
         loss: what it was fitted to. estimator: how, see `fit`.
         used: models of the loss that the fit used, by index.
-        parameters: {name: value}, the first two alpha and log_c.
+        parameters: {name: value}: alpha, log_c, and floor or curvature of a form that has one.
         intervals: {"text" | "trainings" | "models": {name: (low, high)}}, of 95%.
         fitted: float64 (M,), log losses of the law.
         band: float64 (2, M), interval of y over other text; None without resamples.

@@ -78,7 +78,8 @@ class RankTable:
 
     Attributes:
         columns: {name: array (n,)} of COLUMNS.
-        record: the provenance, as JSON can hold it. path: of its file, where it has one.
+        record: the provenance, as JSON can hold it: family, model, corpus,
+            nonembedding_params, vocab_size and more. path: of its file, where it has one.
     """
 
     columns: dict
