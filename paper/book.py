@@ -29,7 +29,7 @@ from paper.show.claims import (
     lows_and_highs,
     near_one,
 )
-from paper.show.figures import panels
+from paper.show.figures import name_groups, panels
 from paper.show.numbers import digits, short
 from paper.show.plain import corpus_title, shown
 from paper.show.prose import fill, imported_words, in_words, table, token, within
@@ -133,11 +133,6 @@ def set_caption(outputs, figure, caption):
 
 
 # ---- figures
-
-
-def labelled(corpora):
-    """{corpus: its look and its title as the label}."""
-    return {name: look | {"label": title(name)} for name, look in looks(corpora).items()}
 
 
 def family_looks(families):

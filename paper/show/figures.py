@@ -36,6 +36,14 @@ def row_axis(ax, names):
     return rows
 
 
+def name_groups(ax, groups):
+    """Name each group of neighbouring rows, a text a row from the top, once: right of its first."""
+    firsts = {name: row for row, name in enumerate(groups[::-1])}
+    for name, row in firsts.items():
+        ax.axhline(row + 0.5, color=GREY, linewidth=0.6)
+        ax.text(1.02, row, name, transform=ax.get_yaxis_transform(), va="center")
+
+
 def label_ends(ax):
     """Write the names of lines and points where they end, in place of a legend.
 
@@ -92,7 +100,8 @@ def draw_coverage(ax, frame, nominal=0.95):
     """
     # a row a design, and the band of rates that are near enough
     designs, near = list(dict.fromkeys(frame["design"])), []
-    rows = row_axis(ax, designs)
+    rows = row_axis(ax, [name.partition(", ")[0] for name in designs])
+    name_groups(ax, [name.partition(", ")[2] for name in designs])
     ax.axvspan(nominal - ENOUGH, nominal + ENOUGH, color=GREY, alpha=0.2, linewidth=0)
     ax.axvline(nominal, color="black", linewidth=0.8)
     # marks beside each other
@@ -128,4 +137,3 @@ def draw_candidates(ax, example):
         ax.barh(rows[place], probability, **look)
     title = f"true token at rank {example.rank}, p = {example.probability:.3f}"
     ax.set(xlabel="probability", title=title)
-    return ax

@@ -144,19 +144,22 @@ def table(*args, **options):
 def table_html(
     frame, caption="", download=None, digits=3, safe=(), columns=None, fold=False, keep=None
 ):
-    """A data frame without its index as HTML; columns `X: low` and `X: high` are one, status first.
+    """A data frame without its index as HTML; columns `X: low` and `X: high` are one, status first,
+    and corpora go by their titles.
 
     download: a file name for the whole frame as CSV, with all digits; else one of the caption.
     digits: significant digits shown. safe: {column: safe HTML in its place, as `token(...)`, per
     row}. columns: those to show, by default the first MOST. fold: show the
     caption until it is clicked. keep: bool per row, the rows to show; all are in the CSV.
     """
+    if "corpus" in frame:
+        frame = frame.assign(corpus=frame["corpus"].map(corpus_title))
     frame = frame.map(lambda x: html.unescape(x) if isinstance(x, str) else x)
     shown = joined(frame.assign(**dict(safe)))
     wide = len(shown.columns)
     if keep is not None:
         shown = shown[np.asarray(keep, bool)]
-    columns = list(shown)[:MOST] if columns is None else columns
+    columns = columns or list(shown)[:MOST]
     shown = shown[[name for name in shown if name in columns]]
 
     # head and rows
