@@ -31,9 +31,8 @@ def describe(figure):
         # labels of axes that panels share are told once
         head = [ax.get_title(), "" if axes in axes_told else axes]
         axes_told.add(axes)
-        text = "; ".join(dict.fromkeys(filter(None, values)))
-        name = ", ".join(filter(None, head))
-        panels.append(": ".join(filter(None, [name, text])))
+        told = ", ".join(filter(None, head)), "; ".join(dict.fromkeys(filter(None, values)))
+        panels.append(": ".join(filter(None, told)))
     return f"{'. '.join(filter(None, panels))}."
 
 
@@ -49,31 +48,32 @@ def line_values(drawn):
         if part == "points" or (part == "line" and len(points) > 2):
             points = np.asarray(points, float)
             y = points[np.isfinite(points).all(axis=1), 1]
-            numbers = [number(float(value)) for value in y] or ["none"]
-            few = len(numbers) <= FEW
-            text = ", ".join(numbers) if few else f"from {numbers[0]} to {numbers[-1]}"
+            numbers = list(map(number, y)) or ["none"]
+            text = f"from {numbers[0]} to {numbers[-1]}"
+            text = ", ".join(numbers) if len(numbers) <= FEW else text
             (named if name else unnamed).append(f"{name}, {text}" if name else text)
     return named or unnamed[:1]
 
 
 def row_values(ax, drawn):
-    """Of an axis whose heights are names: each name with the points and intervals at its height."""
+    """Of an axis whose heights are names: each name, behind that of its group, with the points and
+    intervals at its height."""
     if not isinstance(ax.yaxis.get_major_locator(), FixedLocator) or ax.get_yscale() == "log":
         return []
     # axes that share their rows hide the labels of all but one
-    heights, rows = ax.get_yticks(), []
+    heights, rows, group = ax.get_yticks(), [], ""
+    groups = {text.get_position()[1]: text.get_text() for text in ax.texts}  # from their first row
     labels = ax.yaxis.get_major_formatter().format_ticks(heights)
     for height, label in zip(heights, labels, strict=True):
-        values = []
+        values, group = [], groups.get(height, group)
         for part, name, points in drawn:
             x, y = np.asarray(points, float).T
             here = np.isfinite(x) & (abs(y - height) < 0.5)
             if part == "interval" and name and here.all():
                 values.append(f"{name} {interval(x)}")
             elif part in ("points", "bar"):
-                values += [f"{name} {number(float(value))}".strip() for value in x[here]]
-        text = ", ".join(values)
-        rows.append(" ".join([*label.split(), text]))
+                values += [f"{name} {number(value)}".strip() for value in x[here]]
+        rows.append(" ".join(f"{group} {label} {', '.join(values)}".split()))
     return rows
 
 

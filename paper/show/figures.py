@@ -30,7 +30,7 @@ def panels(n, height=2.5, columns=3):
 def row_axis(ax, names):
     """One row per name, the first on top: the heights to draw at, int64 (n,)."""
     rows = np.arange(len(names))[::-1]
-    ax.set_yticks(rows, [drawn(name) for name in names])
+    ax.set_yticks(rows, list(map(drawn, names)))
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.grid(axis="y", visible=False)
     return rows
@@ -38,8 +38,7 @@ def row_axis(ax, names):
 
 def name_groups(ax, groups):
     """Name each group of neighbouring rows, a text a row from the top, once: right of its first."""
-    firsts = {name: row for row, name in enumerate(groups[::-1])}
-    for name, row in firsts.items():
+    for name, row in {name: row for row, name in enumerate(groups[::-1])}.items():
         ax.axhline(row + 0.5, color=GREY, linewidth=0.6)
         ax.text(1.02, row, name, transform=ax.get_yaxis_transform(), va="center")
 
@@ -99,9 +98,10 @@ def draw_coverage(ax, frame, nominal=0.95):
         [(noise, is its share near enough, ...)], a bool for each design.
     """
     # a row a design, and the band of rates that are near enough
-    designs, near = list(dict.fromkeys(frame["design"])), []
-    rows = row_axis(ax, [name.partition(", ")[0] for name in designs])
-    name_groups(ax, [name.partition(", ")[2] for name in designs])
+    designs, near = frame["design"].unique(), []
+    parts = [name.partition(", ") for name in designs]
+    rows = row_axis(ax, [first for first, *_ in parts])
+    name_groups(ax, [last for *_, last in parts])
     ax.axvspan(nominal - ENOUGH, nominal + ENOUGH, color=GREY, alpha=0.2, linewidth=0)
     ax.axvline(nominal, color="black", linewidth=0.8)
     # marks beside each other

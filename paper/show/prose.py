@@ -222,7 +222,7 @@ def cell(value, name, digits, safe):
     if hasattr(value, "__float__") and not isinstance(value, bool | str):
         text = number(value, digits)
         if re.match(r"p\b", name):
-            text = p_value(value).removeprefix("p ").removeprefix("= ")
+            text = re.sub("^p (= )?", "", p_value(value))
         return f'<td class="num" data-sort="{float(value)!r}">{html.escape(text)}</td>'
     text, kind, mark = "–" if value is None else str(value), "text", ""
     if len(text) > LONG and not safe:
