@@ -30,7 +30,12 @@ __all__ = [*_WHERE, "__version__"]
 def __getattr__(name):
     if name not in _WHERE:
         raise AttributeError(f"module 'rbplib' has no attribute {name!r}")
-    globals()[name] = value = getattr(import_module(f"rbplib.{_WHERE[name]}"), name)
+    try:
+        globals()[name] = value = getattr(import_module(f"rbplib.{_WHERE[name]}"), name)
+    except ImportError as error:
+        from rbplib.families import not_loaded
+
+        raise not_loaded(error) from error
     return value
 
 

@@ -25,6 +25,7 @@ from rbplib.families import (
     held,
     load_corpus,
     load_family,
+    not_loaded,
     printable,
     yaml_files,
 )
@@ -721,8 +722,8 @@ def ended(run):
         message, code = str(error), error.code
     except PermissionError as error:
         message, code = f"{error.filename} cannot be read or written: change its permissions.", 2
-    except ModuleNotFoundError as error:
-        message, code = f"this needs {error.name}: pip install {error.name}.", 2
+    except ImportError as error:
+        message, code = str(not_loaded(error)), 2
     except KeyboardInterrupt:
         message, code = "stopped; run the same command again to go on from here.", 130
     except BrokenPipeError:  # the reader went away, as `| head` does

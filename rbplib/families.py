@@ -378,6 +378,16 @@ def first_line(error):
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
+def not_loaded(error):
+    """The InputError of a package that is not there, or of another version than is needed."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return InputError(f"this needs {error.name}: pip install {error.name}.")
+    return InputError(
+        f"a package cannot be loaded ({first_line(error)}): `pip check` names what is missing, or "
+        "older than rbplib needs."
+    )
+
+
 @contextmanager
 def telling(message):
     """Whatever a library refuses inside is one InputError: our sentence, and its own reason."""

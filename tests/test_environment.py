@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from corpora.make import EVALUATION, TRAINING
-from tests.commands import ROOT
+from tests.commands import ROOT, python
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCKED_EXTRAS = ("book", "flow", "test")
@@ -36,6 +36,23 @@ def test_the_lock_satisfies_every_requirement():
         if requirement.name != "torch":  # which stands in a lock of its own
             assert version, f"{requirement.name} is not in requirements.lock; run `make lock`"
             assert requirement.specifier.contains(version, prereleases=True), str(requirement)
+
+
+def test_every_package_that_rbplib_runs_on_has_a_lowest_version():
+    extras = PROJECT["optional-dependencies"]
+    for requirement in map(Requirement, PROJECT["dependencies"] + extras["excel"] + extras["gguf"]):
+        assert {"==", ">="} & {part.operator for part in requirement.specifier}, str(requirement)
+
+
+def test_a_package_below_it_is_told_in_one_sentence(tmp_path):
+    """As pip leaves NumPy 1.26 where something else holds it."""
+    (tmp_path / "pyarrow.py").write_text("raise ImportError('pyarrow needs NumPy 2, found 1.26')")
+    paths = f"{tmp_path}:{ROOT}"
+    for words in (["-m", "rbplib", "fit", "nano-pythia"], ["-c", "import rbplib; rbplib.fit"]):
+        done = python(*words, PYTHONPATH=paths)
+        said = done.stderr.splitlines()[-1]
+        assert done.returncode and "found 1.26): `pip check` names" in said, done.stderr
+        assert words[0] == "-c" or said == done.stderr.strip()
 
 
 LOCK = (ROOT / "requirements.lock").read_text()
