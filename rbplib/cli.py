@@ -417,7 +417,8 @@ def family_laws(source, corpora, ks, protocol, results, partial):
         laws = [
             rbp_loss(tables, k) for k in dict.fromkeys(ks or KS) if ks or k <= tables.vocab_size
         ]
-        laws += [] if ks else [cross_entropy(tables)]
+        if not ks:
+            laws.append(cross_entropy(tables))
         losses += [(loss, counted(loss, missing, [])) for loss in laws]
     # nothing, or not all
     if not losses:
@@ -467,15 +468,21 @@ def fit(n_bootstrap, form, joint, **options):
         # the line, and how much it bends
         check_models(loss)
         law, bend = (fit(loss, kind, n_bootstrap) for kind in ("least_squares", "quadratic"))
-        record = {name: getattr(law, name) for name in OF_LAW.split()}
-        record |= {"lack_of_fit_p": law.p["sources"], "trained_lack_of_fit_p": law.p["trainings"]}
-        record |= {"curvature": bend.parameters["curvature"]}
-        record |= {"ci_curvature": bend.intervals["text"]["curvature"]}
-        record |= {"n_models": law.n_models, "scored_tokens": law.scored_tokens}
         status, *_ = law.notes or law.caveats or ["ok"]
-        record |= {"sources": law.n_sources, "status": status, **without}
-        record |= {"precision": loss.precision or None}
-        record |= {"notes": list(law.notes), "caveats": list(law.caveats)}
+        record = {name: getattr(law, name) for name in OF_LAW.split()} | {
+            "lack_of_fit_p": law.p["sources"],
+            "trained_lack_of_fit_p": law.p["trainings"],
+            "curvature": bend.parameters["curvature"],
+            "ci_curvature": bend.intervals["text"]["curvature"],
+            "n_models": law.n_models,
+            "scored_tokens": law.scored_tokens,
+            "sources": law.n_sources,
+            "status": status,
+            **without,
+            "precision": loss.precision or None,
+            "notes": list(law.notes),
+            "caveats": list(law.caveats),
+        }
         records.append(plain(record))
     alone = len(records) == 1 and not is_table(options["sources"][0])
     tell(records[0] if alone else records, form, LAWS)
@@ -531,15 +538,17 @@ def predict(size, tokens, n_bootstrap, form, **options):
     from rbplib.forecasting import FAR, forecast
     from rbplib.joint import joint_forecast
 
-    losses, records = chain(*asked_losses(**options)), []
-    if tokens:
-        made = of_each(losses, lambda loss: joint_forecast(loss, size, tokens))
-    else:
-        made = [(loss, without, forecast(loss, size, n_bootstrap)) for loss, without in losses]
-    for loss, without, ahead in made:
+    def ahead_of(loss):
+        if tokens:
+            return joint_forecast(loss, size, tokens)
+        return forecast(loss, size, n_bootstrap)
+
+    records = []
+    for loss, without, ahead in of_each(chain(*asked_losses(**options)), ahead_of):
         shared = about(loss) | {"models": len(loss.defined().models), **without}
-        shared |= {"precision": loss.precision or None}
-        shared |= {"tokens": round(tokens)} if tokens else {}
+        shared["precision"] = loss.precision or None
+        if tokens:
+            shared["tokens"] = round(tokens)
         # a record for each size; RBP is the exponential of less the loss
         columns = {"S": map(round, size), "beyond": ahead.horizon, "below": ahead.below}
         if loss.hits:
@@ -586,7 +595,8 @@ def compare_families(S, n_bootstrap, form, **options):
         comparison = compare(a, b, S, n_bootstrap)
         compared |= {i, id(a), id(b)}
         record = {"a": a.family, "b": b.family, "corpus": a.corpus, "k": a.k}
-        record |= {"b_corpus": b.corpus} if tables else {}
+        if tables:
+            record["b_corpus"] = b.corpus
         record |= {"S": round(comparison.S), **ratio_columns(comparison)}
         for name in ("as_good", "beyond", "outside", "paired"):
             record[name] = getattr(comparison, name)
@@ -596,8 +606,9 @@ def compare_families(S, n_bootstrap, form, **options):
             comparison = compare(*along, None, n_bootstrap)
             record |= {"D": round(comparison.S), **ratio_columns(comparison, "tokens_")}
         # with nothing left out as it ever was
-        without = left_out + left_out_of_b
-        records.append(plain(record | ({"left_out": without} if without else {})))
+        if left_out or left_out_of_b:
+            record["left_out"] = left_out + left_out_of_b
+        records.append(plain(record))
     if not records:
         raise InputError("these have no text, k and loss in common to be compared.")
     for i, two in enumerate(twos):

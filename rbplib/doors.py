@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import date
 from io import BytesIO
-from operator import index
+from operator import index, itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -280,8 +280,8 @@ def without_faults(rows, frame, faults, drop_bad, name):
         left_out.setdefault(str(frame["family"].iloc[i]), []).append(texts[-1])
     shown = some(texts, len(bad))
     if not drop_bad:
-        columns = names[broken.any(axis=0)]
-        rules = [RULES.get(column, f"{column} is a number above 0") for column in columns]
+        wrong = names[broken.any(axis=0)]
+        rules = [RULES.get(column, f"{column} is a number above 0") for column in wrong]
         raise InputError(
             f"{name} cannot be used as it is, {shown}: {', '.join(rules)}; mend "
             "these cells, or leave the models out by --drop-bad (in Python `drop_bad` of "
@@ -339,7 +339,7 @@ def family_losses(part, quantity, total, error, seeded, name):
     for k in ks.unique():
         rows = ks == k
         # an error of 0, or none, is not known
-        positive = bool(error) and bool((errors[rows][0] > 0).all())
+        positive = error and (errors[rows][0] > 0).all()
         unknown |= bool(error) and not positive
         loss = Loss(
             sums=values[rows],
@@ -369,10 +369,10 @@ def tell_columns(rows, frame, quantity, total, error, name):
     blank = frame.index[~(frame["D"] > 0)] + 1
     used = [quantity, total, error, "model", "S", *BLANK, "seed"]
     # a loss has no use for the tokens of its text
-    used += [QUANTITIES[quantity]] if QUANTITIES[quantity] != "tokens" else []
+    used += {QUANTITIES[quantity]} - {"tokens"}
     others = [str(column)[:60] for column in rows if column not in used]
-    hint = " (say --columns D=tokens if they are those of training)"
-    hint = hint if "tokens" in others and "D" not in rows else ""
+    unread = "tokens" in others and "D" not in rows
+    hint = unread * " (say --columns D=tokens if they are those of training)"
     reasons = {
         f"D of {name} is blank or 0 in row(s) {', '.join(map(str, blank[:MOST_TOLD]))}: only "
         "forecasts in tokens need it.": len(blank) and "D" in rows,
@@ -426,8 +426,14 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
     family, _, corpora = resolve(family, None, corpora, protocol, results)
     refuse_existing(out)
     # what the file says of itself
-    about = {"name": family.name, "title": family.title, "note": family.note}
-    about |= {"format": "rbp ranks", "exported": date.today().isoformat(), "tables": []}
+    about = {
+        "name": family.name,
+        "title": family.title,
+        "note": family.note,
+        "format": "rbp ranks",
+        "exported": date.today().isoformat(),
+        "tables": [],
+    }
     with (
         TemporaryDirectory() as folder,
         atomic_path(out) as temporary,
@@ -614,10 +620,10 @@ def keep_family(name, entry, tables, repeats=(), engine=None):
         # the files of the families, read back
         for part, path in files.items():
             of_part = [record for record in records.values() if record["family"] == part]
-            of_part = sorted(of_part, key=lambda record: record["nonembedding_params"])
+            of_part.sort(key=itemgetter("nonembedding_params"))
             corpora = sorted({record["corpus"] for record in of_part})
-            models = list({record["model"]: model_entry(record) for record in of_part}.values())
-            about = entry | {"imported": True, "corpora": corpora, "models": models}
+            models = {record["model"]: model_entry(record) for record in of_part}
+            about = entry | {"imported": True, "corpora": corpora, "models": [*models.values()]}
             staged[path] = stage / path.name
             write_text(staged[path], yaml.safe_dump(about, sort_keys=False, allow_unicode=True))
             entries = read_yaml(staged[path], aliases=False)
@@ -673,17 +679,6 @@ def refuse_ranks(path):
     raise InputError(f"{path} holds other ranks: move it away, or give `rbp import` another name.")
 
 
-def keep_table(columns, record):
-    """Write a rank table to its place, not over one of other ranks: its path."""
-    path = ranks_path(record)
-    if path.is_file():
-        digest = {"columns_sha256": columns_digest(columns)}
-        if not same_ranks(read_record(path), record | digest):
-            refuse_ranks(path)
-    write_table(path, columns, record)
-    return path
-
-
 def model_entry(record):
     """How a family's file names a model that is not here."""
     return {
@@ -711,9 +706,15 @@ def family_windows(family, corpus, protocol="paper"):
     # the windows, and what they are of
     length = window_length(family)
     windows = text_windows(tokenizer, documents.texts, length, protocol)
-    about = {"family": family.name, "protocol": protocol, "text": documents.digest}
-    about |= {"tokenizer": tokenizer_digest(tokenizer), "window": length}
-    return corpus, documents, windows, about | {"windows": len(windows.windows)}
+    about = {
+        "family": family.name,
+        "protocol": protocol,
+        "text": documents.digest,
+        "tokenizer": tokenizer_digest(tokenizer),
+        "window": length,
+        "windows": len(windows.windows),
+    }
+    return corpus, documents, windows, about
 
 
 def write_windows(family, corpus, out, protocol="paper"):
@@ -728,9 +729,13 @@ def write_windows(family, corpus, out, protocol="paper"):
     lines = [about | {"corpus": argument(corpus)}]
     # what each window holds, and what of it is scored
     for window in windows.windows:
-        line = {"document": window.document, "start": window.start, "ids": window.ids.tolist()}
-        line["scored"] = window.scored.tolist()
-        line["source"] = (documents.units or range(windows.documents))[window.document]
+        line = {
+            "document": window.document,
+            "start": window.start,
+            "ids": window.ids.tolist(),
+            "scored": window.scored.tolist(),
+            "source": (documents.units or range(windows.documents))[window.document],
+        }
         lines.append(line)
     write_text(out, "".join(f"{json.dumps(line)}\n" for line in lines))
     return out
@@ -762,8 +767,8 @@ def import_answers(path, family, name=None):
         lines = read_lines(path)
     else:
         lines, path = iter(path), "the list"
-    with telling(f"the first line of {path} is no mapping"):
-        header = dict(next(lines, {}))
+    header = next(lines, {})
+    header = header if isinstance(header, dict) else {}
     for key in HEADER:
         if not header.get(key) or not isinstance(header[key], str):
             raise InputError(f"the first line of {path} does not tell {key!r}: add it.")
@@ -795,11 +800,15 @@ def import_answers(path, family, name=None):
         dtype = str(header.get(key)).lower().removeprefix("torch.")
         dtype = ALSO.get(dtype, dtype)
         precision[key] = dtype and check_choice(dtype, PRECISIONS, key)
-    record = wanted | source | sizes_of(model) | precision
-    record |= {"definition": header["ties"], "lacks": ["ties"]}
-    record["tokenizer_digest"] = about["tokenizer"]
-    record |= {"documents": windows.documents, "read_tokens": windows.tokens}
-    record["made_by"] = {key: header[key] for key in ("engine", "version", "revision")}
+    record = {
+        **(wanted | source | sizes_of(model) | precision),
+        "definition": header["ties"],
+        "lacks": ["ties"],
+        "tokenizer_digest": about["tokenizer"],
+        "documents": windows.documents,
+        "read_tokens": windows.tokens,
+        "made_by": {key: header[key] for key in ("engine", "version", "revision")},
+    }
     if "served" in header:  # without folders of the server's machine
         record["made_by"]["served"] = served if REPO_ID.match(served) else Path(served).name
     # the name that its answers bear
@@ -821,7 +830,13 @@ def import_answers(path, family, name=None):
     if name:
         title = f"{family.title or family.name}, by {header['engine']}"
         return keep_family(name, {"title": title}, [(columns, record)], engine=header["engine"])
-    return keep_table(columns, record)
+    # to its place, not over other ranks
+    path = ranks_path(record)
+    digest = {"columns_sha256": columns_digest(columns)}
+    if path.is_file() and not same_ranks(read_record(path), record | digest):
+        refuse_ranks(path)
+    write_table(path, columns, record)
+    return path
 
 
 def engine_columns(path, lines, is_ours, windows, record):
@@ -850,8 +865,13 @@ def engine_columns(path, lines, is_ours, windows, record):
             number = numbers.pop()
             window = windows.windows[number]
             rows = window.scored
-            at = np.full_like(rows, window.document), window.start + rows
-            parts[number] = *at, window.ids[rows].astype(int), rank[rows], logprob[rows]
+            parts[number] = (
+                np.full_like(rows, window.document),
+                window.start + rows,
+                window.ids[rows].astype(int),
+                rank[rows],
+                logprob[rows],
+            )
     if missing := len(windows.windows) - len(parts):
         raise InputError(f"{path} lacks {missing} of {len(windows.windows)} windows: add them.")
 
@@ -869,11 +889,15 @@ def check_possible(path, rows, rank, logprob, V):
     V has what the others leave over, 1 / V at least. vLLM tells minus infinity as -9999.
     """
     ranked = (rank >= 1) & (rank <= V) & (rank == np.floor(rank))
+    # of the largest there are few, or no more than of the next
+    ranks, times = np.unique(rank, return_counts=True)
     faults = {
         f"which is a rank outside 1 to {V}": ~ranked,
         "which is no logprob of a token": ~(logprob > -9999),
         "which is more than its rank allows": logprob > ROUNDING - np.log(np.maximum(rank, 1)),
         f"which is less than the first of {V} has": (rank == 1) & (logprob < -np.log(V) - ROUNDING),
+        "the largest of all, where ranks are cut": (rank == ranks[-1])
+        & (times[-1] > max([9, *times[-2:-1]])),
     }
     for fault, wrong in faults.items():
         if wrong.any():
@@ -888,12 +912,12 @@ def check_possible(path, rows, rank, logprob, V):
 
 def read_lines(path):
     """What each line of a file of JSON lines holds."""
-    with telling(
-        f"{path} is not there, or has a line cut short, check it or read that window again"
-    ):
+    with telling(f"{path} cannot be read, check the path"):
         with open(path, encoding="utf-8-sig") as file:
-            for line in filter(str.strip, file):
-                yield dict(json.loads(line))
+            for number, line in enumerate(file, 1):
+                with telling(f"line {number} of {path} is cut short, have its window read again"):
+                    if line.strip():
+                        yield json.loads(line)
 
 
 # answers that cannot be read, by an entry that they alone have
@@ -914,40 +938,55 @@ def answered(answer, is_ours, where):
 
     is_ours: whether a name is the server's of the model. where: of the answer, for messages.
     """
-    with telling(f"{where} is an answer that is cut short: have its window read again"):
+    tokens = []
+    try:
         answer = answer if isinstance(answer, dict) else vars(answer)
         if answer.get("error") or answer.get("object") == "error":
             raise InputError(f"{where} is an error of its server: have its window read again.")
         # is it of this model?
-        if answer.get("model") and not is_ours(answer["model"]):
+        if answer.get("model") and not is_ours(str(answer["model"])):
             raise InputError(
                 f"{where} holds ranks of {answer['model']!r} under another model's name: "
                 "give each model a file of its own."
             )
         for choice in answer.get("choices", [answer]):
+            tokens = []
             for key, what in OTHER_ANSWERS.items():
                 if key in choice or key in (choice.get("logprobs") or ()):
                     raise InputError(f"{where} is {what}.")
             if "prompt_logprobs" in choice:
-                tokens = vllm_tokens(choice, where)
+                rows = vllm_tokens(choice, where)
             else:
-                tokens = zip(*(choice[key] for key in ("ids", "rank", "logprob")), strict=True)
+                rows = zip(*(choice[key] for key in ("ids", "rank", "logprob")), strict=True)
+            # the first has no rank, and its id may not be known
+            first, *_ = next(rows)
+            tokens = [(index(first or 0), math.nan, math.nan)]
+            for row in rows:
+                if bool in map(type, row):
+                    raise TypeError
+                token, rank, logprob = row
+                tokens.append((index(token), 0.0 + rank, 0.0 + logprob))
             ids, rank, logprob = zip(*tokens, strict=True)
-            if {bool, str} & set(map(type, (*ids, *rank, *logprob))):
-                raise TypeError("no numbers")
-            ids = (ids[0], *map(index, ids[1:]))
-            yield ids, np.array(rank, float), np.array(logprob, float)
+            yield (first, *ids[1:]), np.array(rank), np.array(logprob)
+    except InputError:
+        raise
+    except Exception:  # lists, numbers, words and nothing, wherever something else was expected
+        raise InputError(
+            f"{where} cannot be read at token {len(tokens)} of its window, of which id, rank and "
+            "logprob were expected: have it read again, with prompt_logprobs 0."
+        ) from None
 
 
 def vllm_tokens(choice, where):
-    """[(id, rank, logprob)] of the prompt of one choice of vLLM, the first without the last two."""
+    """(id, rank, logprob) of each token of the prompt of one choice of vLLM, the first without the
+    last two."""
     ids, entries = choice.get("prompt_token_ids"), choice["prompt_logprobs"]
     if not entries or ids and len(ids) != len(entries):
         raise InputError(
             f"{where} has prompt_logprobs of {len(entries or ())} tokens, where "
             f"{len(ids or ()) or 'each token'} were expected: have its window read again."
         )
-    tokens = [(ids[0] if ids else None, None, None)]
+    yield ids and ids[0], None, None
     for position, entry in enumerate(entries[1:], 1):
         # the true token's own
         entry = {int(token): about for token, about in entry.items()}
@@ -957,11 +996,6 @@ def vllm_tokens(choice, where):
                 "which is the text's: ask with prompt_logprobs 0, or with return_token_ids."
             )
         token = ids[position] if ids else next(iter(entry))
-        if token not in entry:
-            raise InputError(
-                f"{where} has no entry of token {token} at position {position}, but of "
-                f"{list(entry)[:3]}: have its window read again, with prompt_logprobs 0."
-            )
-        about = entry[token] if isinstance(entry[token], dict) else vars(entry[token])
-        tokens.append((token, about["rank"], about["logprob"]))
-    return tokens
+        about = entry[token]
+        about = about if isinstance(about, dict) else vars(about)
+        yield token, about["rank"], about["logprob"]

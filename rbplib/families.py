@@ -380,7 +380,7 @@ def first_line(error):
 
 def not_loaded(error):
     """The InputError of a package that is not there, or of another version than is needed."""
-    if isinstance(error, ModuleNotFoundError) and error.name:
+    if isinstance(error, ModuleNotFoundError):
         return InputError(f"this needs {error.name}: pip install {error.name}.")
     return InputError(
         f"a package cannot be loaded ({first_line(error)}): `pip check` names what is missing, or "

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import math
+import shlex
 import subprocess
 import sys
 
@@ -34,7 +35,7 @@ def root(tmp_path, monkeypatch):
 def run(capsys, words):
     """(exit code, output, errors) of a command line."""
     try:
-        code = main(words.split() if isinstance(words, str) else words)
+        code = main(shlex.split(words) if isinstance(words, str) else words)
     except SystemExit as stop:
         code = stop.code
     captured = capsys.readouterr()
@@ -179,6 +180,8 @@ def test_families_corpora_and_a_plan_are_listed(root, capsys):
         ("", "COMMAND"),
         ("nonsense", "nonsense"),
         ("families pairs", "'pair'"),
+        ("families {root}/empty.txt", "empty.txt is no YAML file: give one"),
+        ("corpora ~nobody-here/x.yml", "no file '~nobody-here/x.yml'"),
         ("measure", "--family"),
         ("measure --family pair --model c", "'c'"),
         ("measure --family synthetic --corpus prose --dtype int3 --model synthetic-2000", "int3"),

@@ -261,9 +261,13 @@ def changed(column, value, **others):
     return change
 
 
+def with_line(line):
+    return lambda header, lines: [header, line, *lines]
+
+
 def with_choice(**choice):
     """A first answer of a server with such a choice."""
-    return lambda header, lines: [header, {"choices": [choice]}, *lines]
+    return with_line({"choices": [choice]})
 
 
 def with_answer(entries, ids=None):
@@ -271,8 +275,15 @@ def with_answer(entries, ids=None):
     return with_choice(prompt_logprobs=told, prompt_token_ids=ids)
 
 
-def rank_1(line):
-    return line | {"rank": [None] + [1] * (len(line["ids"]) - 1)}
+def cut_at(most):
+    """Ranks of which none is larger."""
+
+    def change(header, lines):
+        for line in lines:
+            line["rank"] = [rank and min(rank, most) for rank in line["rank"]]
+        return [header, *lines]
+
+    return change
 
 
 def with_header(**about):
@@ -287,37 +298,33 @@ BAD = {
     "of another revision": (with_header(revision="step1"), "another revision, step1"),
     "ranks of another model": (with_header(model="22k"), "22k"),
     "ids that are not ours": (changed("ids", 3), "no window of lines"),
-    "a rank that is none": (changed("rank", True), "cut short"),
+    "a rank that is none": (changed("rank", True), "line 6 of"),
+    "an entry that is null": (with_answer([None]), "token 1"),
+    "an entry that is a list": (with_answer([[2, -1]], ids=[0, 9]), "token 1"),
+    "an entry of words": (with_answer([{"nine": {}}]), "token 1"),
+    "no choices": (with_line({"choices": None}), "token 0"),
+    "prompt_logprobs of 1": (with_choice(prompt_logprobs=1), "token 1"),
+    "a first line that is none": (lambda header, lines: [lines, *lines], "first line"),
+    "ranks as of the first 20": (cut_at(21), "largest of all, where ranks are cut"),
     "a server of another model": (with_header(served="local/22k"), "calls 'local/22k'"),
     "a window missing": (lambda header, lines: [header, *lines[1:]], "lacks 1 of"),
     "a window twice": (lambda header, lines: [header, lines[3], *lines], "twice"),
     "a rank of 0": (changed("rank", 0), "rank outside 1 to"),
-    "a rank without end": (changed("rank", np.inf), "rank outside 1 to"),
     "a logprob that vLLM tells so": (changed("logprob", -9999.0), "logprob"),
     "a likely token of a high rank": (changed("rank", 400), "more than its rank allows"),
     "another model's answer": (
         lambda header, lines: [header, *lines[1:], lines[0] | {"model": "other"}],
         "'other'",
     ),
-    "candidates too": (
-        lambda header, lines: [header, {"prompt_logprobs": [None, {"1": {}, "2": {}}]}, *lines],
-        "2 candidates at position 1",
-    ),
-    "another token's entry": (with_answer([{"7": {}}], ids=[0, 9]), "no entry of token 9"),
+    "candidates too": (with_answer([{"1": {}, "2": {}}]), "2 candidates at position 1"),
+    "another token's entry": (with_answer([{"7": {}}], ids=[0, 9]), "at token 1 of its window"),
     "fewer entries": (with_answer([], ids=[0, 9]), "of 1 tokens"),
-    "an entry without a rank": (with_answer([{"9": {"logprob": -1}}]), "cut short"),
+    "an entry without a rank": (with_answer([{"9": {"logprob": -1}}]), "id, rank and logprob"),
     "a chat": (with_choice(message={"role": "assistant"}), "a chat's"),
-    "an error of the server": (
-        lambda header, lines: [header, {"object": "error", "message": "too long"}, *lines],
-        "error of its server",
-    ),
+    "an error of the server": (with_line({"object": "error"}), "error of its server"),
     "an answer of SGLang": (with_choice(meta_info={"input_token_logprobs": []}), "SGLang"),
     "no prompt": (with_choice(logprobs={"token_logprobs": [-1]}), "without ranks"),
-    "rank 1 for all": (
-        lambda header, lines: [header, *(rank_1(line) for line in lines)],
-        "is less than the first of 4096 has",
-    ),
-    "one first of little": (changed("logprob", -8.4, rank=1), "has rank 1 and logprob -8.4"),
+    "rank 1 for all": (cut_at(1), "is less than the first of 4096 has"),
 }
 
 

@@ -12,7 +12,6 @@ from rbplib.families import (
     list_families,
     load_corpus,
     load_family,
-    one_each,
 )
 
 
@@ -123,17 +122,6 @@ def test_a_value_of_another_type_is_told_what_to_write(root, line, words):
         load_corpus(root / "own.yml")
 
 
-def test_a_file_of_another_ending_or_a_link_to_nowhere_is_called_that(root, monkeypatch):
-    monkeypatch.chdir(root)
-    (root / "fam.txt").write_text("models: [a/b]")
-    with pytest.raises(InputError, match="fam.txt is no YAML file.*ends in .yml"):
-        load_family("fam.txt")
-    with pytest.raises(InputError, match="no file 'gone/fam.yml': check the path"):
-        load_family("gone/fam.yml")
-    with pytest.raises(InputError, match="no corpus of that name in .*'prose'|one of .*prose"):
-        load_corpus("")
-
-
 def test_a_file_that_is_none_stops_all_but_a_list(root, capsys):
     for listed, folder in ((list_families, "families"), (list_corpora, "corpora")):
         (root / folder / "bad.yml").write_text("models: [")
@@ -142,12 +130,6 @@ def test_a_file_that_is_none_stops_all_but_a_list(root, capsys):
     assert main(["corpora"]) == 2
     out, err = capsys.readouterr()
     assert "prose" in out and "bad.yml" in err and err.count("rbp: ") == 1
-
-
-def test_a_home_of_nobody_is_a_path_that_is_not_there(root):
-    for load in (load_family, load_corpus):
-        with pytest.raises(InputError, match="there is no file '~nobody-here/x.yml'"):
-            load("~nobody-here/x.yml")
 
 
 def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
@@ -159,13 +141,3 @@ def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
     assert names["my text.txt"] == "my-text" and names["models"] == "models"
     assert len(set(names.values())) == 5 and "prose" not in names.values()
     assert all(re.fullmatch(r"[A-Za-z0-9][\w.-]*", name, re.A) for name in names.values())
-
-
-def test_two_of_one_name_are_refused(root):
-    (root / "else").mkdir()
-    (root / "else/notes.txt").write_text("a")
-    (root / "notes.txt").write_text("b")
-    corpora = [load_corpus(root / "notes.txt"), load_corpus(root / "else/notes.txt")]
-    assert one_each([corpora[0], corpora[0]], "corpora") == corpora[:1]
-    with pytest.raises(InputError, match="notes"):
-        one_each(corpora, "corpora")
