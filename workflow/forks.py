@@ -69,23 +69,27 @@ def fork(log, function):
 
 
 def run_all(steps, jobs=1):
-    """Run steps, [(name, function without arguments)], `jobs` at once; names of those that failed.
+    """Run steps, (name, function without arguments), `jobs` at once; names of those that failed.
 
-    All are tried, and why one failed is printed on standard error.
+    All are tried, and why one failed is printed on standard error. An iterator of steps may import
+    what its next one needs.
     """
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
     running, failed = {}, []
     (root() / "logs").mkdir(exist_ok=True)
     gc.set_threshold(10**6)  # garbage is looked for seldom, and what is imported never
-    gc.freeze()
-    while steps or running:
+    steps = iter(steps)
+    while True:
         # begin
-        while steps and len(running) < jobs:
-            name, function = steps.pop(0)
+        while len(running) < jobs and (following := next(steps, None)):
+            name, function = following
+            gc.freeze()
             log = root() / "logs" / f"{name.replace('/', '-')}.log"
             process = context.Process(target=fork, args=(log, function))
             process.start()
             running[process.sentinel] = process, name, log
+        if not running:
+            return failed
         # end
         for sentinel in wait(list(running)):
             process, name, log = running.pop(sentinel)
@@ -93,7 +97,6 @@ def run_all(steps, jobs=1):
             if process.exitcode != ENDED:
                 failed.append(name)
                 print(why(name, log, process.exitcode), file=sys.stderr, flush=True)
-    return failed
 
 
 def why(name, log, code):

@@ -81,7 +81,8 @@ PARAMETERS = {"parameters", "injected-parameters"}
 SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
 TITLE = re.compile(r"^\s*# (.*?)\s*$", re.M)
 FOLDERS = re.compile(r"(?<=[\"'])/(?:[^\"'/\n]+/)+(?=[^\"'/\n]+[\"'])")  # of a file given by path
-WARM = ("paper.evidence", "paper.show.figures", "paper.show.moving")  # slow to import
+WARM = ("paper.evidence", "paper.show.figures", "paper.show.moving", "scipy.stats")  # are slow
+IMPORTS = "logs/imports"  # what a page of each notebook imported
 INLINE = "module://matplotlib_inline.backend_inline"  # which a kernel has
 LIBRARIES = ("numpy", "scipy", "pandas", "statsmodels")
 
@@ -382,8 +383,10 @@ papermill_engines.register("in-process", InProcess)
 def run(page, made):
     """Run a page with papermill and write it to its place, whole and tidied."""
     with step("page", f"{page.folder}/{page.name}"):
-        began = time.monotonic()
+        began, before = time.monotonic(), {*sys.modules}
         executed = execute(page)
+        imported = [name for name in sys.modules if name not in before]
+        write_text(root() / IMPORTS / page.name, "\n".join(imported))
         tidy(executed, None if page.folder == TOGETHER else page.folder)
         executed.metadata["rbp"] = {
             "notebook": page.name,
@@ -478,6 +481,29 @@ def tidy(page, family=None):
 # ---- run several
 
 
+def prepare():
+    """Import and set up what all pages need, for the forks of this process: words, and drawing."""
+    from matplotlib import pyplot
+
+    from paper.show.prose import templates
+    from paper.show.style import svg_of
+
+    for name in WARM:
+        import_module(name)
+    templates()
+    svg_of(pyplot.figure())
+    pyplot.close()
+
+
+def warm(page, made):
+    """`run` of a page as a step; what a page of the same notebook imported is imported here."""
+    path = root() / IMPORTS / page.name
+    for name in path.read_text(encoding="utf-8").split() if path.is_file() else ():
+        with suppress(Exception):  # a page tells best what it lacks
+            import_module(name)
+    return partial(run, page, made)
+
+
 def run_pages(folders=(), page="", family="", corpus="", book=None, last=False, jobs=1):
     """Run the pages that are stale, each in a fork; arguments as of the command line.
 
@@ -497,10 +523,10 @@ def run_pages(folders=(), page="", family="", corpus="", book=None, last=False, 
 
     # those of several families take longest
     waiting = sorted(stale(chosen), key=lambda pair: pair[0].folder != TOGETHER)
-    for name in WARM if waiting else ():
-        with suppress(ImportError):  # a page tells best what it lacks
-            import_module(name)
-    steps = [(f"{one.folder}/{one.name}", partial(run, one, made)) for one, made in waiting]
+    with suppress(Exception):  # a page tells best what it lacks
+        if waiting[1:]:
+            prepare()
+    steps = ((f"{one.folder}/{one.name}", warm(one, made)) for one, made in waiting)
     if failed := run_all(steps, jobs):
         raise Failed(f"not made: {', '.join(failed)}")
 
