@@ -481,9 +481,9 @@ def argument(record):
     a person wrote as it is."""
     if isinstance(record, str):
         return record
-    files = yaml_files("corpus" if isinstance(record, Corpus) else "family")
+    here = yaml_file("corpus" if isinstance(record, Corpus) else "family", record.name)
     path = getattr(record, "file", None) or record.path
-    return str(path) if path and path != files.get(record.name) else record.name
+    return str(path) if path and path != here else record.name
 
 
 def default_corpora(family):

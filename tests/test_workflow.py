@@ -116,7 +116,7 @@ def place(built, tmp_path, monkeypatch):
 
 
 def forget():
-    for kept in (pages.parameters_cell, pages.corpora_of, pages.followed, pages.table_digest):
+    for kept in (pages.parameters_cell, pages.ladders_of, pages.followed, pages.table_digest):
         kept.cache_clear()
 
 

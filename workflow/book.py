@@ -232,7 +232,8 @@ def alone():
 
 
 def start(families=(), corpora=(), jobs=None, gpus=1, **settings):
-    """Become Snakemake, which runs the whole workflow; arguments as of the command line.
+    """Become Snakemake, which runs the whole workflow, or say that the book is what it would be;
+    arguments as of the command line.
 
     The lock of the book goes with this process, however it ends.
     Raises InputError: an unknown name, or another process that makes this book.
@@ -248,6 +249,8 @@ def start(families=(), corpora=(), jobs=None, gpus=1, **settings):
     command += ["--resources", f"gpu={gpus}", "--config", f"gpus={gpus}", *config]
     command += ["--runtime-source-cache-path", temporary / "sources"]
     os.environ["RBP_BOOK"] = str(alone())
+    if Plan(settings).is_current():
+        return f"first page: {root() / '_build/html/index.html'}, as it was"
     # what a killed book left here the next one removes
     shutil.rmtree(temporary, ignore_errors=True)
     with telling(f"{temporary} cannot be made anew, move it away"):

@@ -199,18 +199,17 @@ def is_once(name):
 
 
 @cache
-def corpora_of(family, corpora):
-    """Corpora of a family, by its path: its own, or those named."""
-    return resolve(family, None, corpora)[2]
+def ladders_of(path, corpora):
+    """[(family, its Corpora)] of a family by its path and of its models trained again; the corpora
+    are its own, or those named."""
+    family = load_family(path)
+    ladders = [family, load_family(family.repeats)] if family.repeats else [family]
+    return [(ladder, resolve(ladder.path, None, corpora)[2]) for ladder in ladders]
 
 
 def reads(families, corpora):
-    """[(family, its Corpora)] of families, and of those that are their models trained again."""
-    rows = []
-    for family in families:
-        ladders = [family, load_family(family.repeats)] if family.repeats else [family]
-        rows += [(ladder, corpora_of(family.path, corpora)) for ladder in ladders]
-    return rows
+    """`ladders_of` families, one after the other."""
+    return [row for family in families for row in ladders_of(family.path, corpora)]
 
 
 def here(page, parameter):
