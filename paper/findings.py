@@ -37,8 +37,9 @@ DOT = (
     '<a href="#{row}"><b class="rbp-dot" title="{title}">{mark} <i>{of.said}<br>{kind}</i></b></a>'
 )
 TO = '<span data-page="{}">{}</span>'  # a link to a page or a part of it, which the book resolves
-WORDS = {"claim": "title", "rule": "rule", "the paper": "paper", "found": "finding"}
-WORDS |= {"what would change it": "changes"}
+# of the table of evidence: no verdict stands before a sentence that it denies
+WORDS = {"claim": "title", "the paper": "paper", "found": "finding", "verdict": "said"}
+WORDS |= {"rule": "rule", "what would change it": "changes"}
 
 
 def kind(claim):
@@ -57,7 +58,8 @@ def all_judged(here, families):
     """
     here, judged = {claim.name: claim for claim in here}, {}
     for name, words in all_claims().items():
-        judged[name] = here.get(name) or collected(name, words.pages[0], families)
+        page = next(of for of in words.pages if "/" not in of)  # rows of what is proved, too
+        judged[name] = here.get(name) or collected(name, page, families)
     return judged
 
 
@@ -66,8 +68,7 @@ def by_authors():
     the rules of those pages: one case is enough."""
     judged = {}
     for name, words in all_claims().items():
-        page = words.pages[0]
-        finding = collected(name, page, [NAME])
+        finding = collected(name, words.pages[0], [NAME])
         # a page of several families has cases of the others too
         if "family" in finding.rows and (theirs := finding.rows["family"] == NAME).any():
             judged[name] = replace(finding, rows=finding.rows[theirs], enough=1, basis=AUTHORS)
@@ -76,8 +77,8 @@ def by_authors():
 
 def without_ladders(judged):
     """The same without the cases of our ladders, for a page of the authors' ranks alone."""
-    mine = {name for name, of in judged.items() if kind(of) == LADDERS}
-    return {n: replace(of, rows=of.rows[:0]) if n in mine else of for n, of in judged.items()}
+    none = {name: replace(of, rows=of.rows[:0]) for name, of in judged.items()}
+    return judged | {name: of for name, of in none.items() if kind(of) == LADDERS}
 
 
 def written_for(judged, **verdicts):
@@ -144,14 +145,14 @@ def show_evidence(whose, *every, caption):
     rows, cells = [], []
     for statement, parts in statements(whose, *every):
         for title, claim in parts.items():
-            row = {"verdict": claim.said, "statement": statement, "kind of evidence": title}
-            row |= {words: joined(claim, name) for words, name in WORDS.items()}
+            row = {words: joined(claim, name) for words, name in WORDS.items()}
+            row |= {"verdict": claim.said, "statement": statement, "kind of evidence": title}
             rows.append(row | {"holds in": claim.count})
             ident, lines = row_of(claim), "<br>".join(map(links_of, claim.joins or [claim]))
             cases = csv_link(claim.rows, f"{ident}.csv", "cases") if len(claim.rows) else ""
             cells.append(f'<a id="{ident}"></a>{lines}<br><small>{title}: {cases}</small>')
-    safe, columns = {"claim": cells}, ["verdict", *WORDS][:5]
-    table(pd.DataFrame(rows), caption, safe=safe, columns=columns, fold=True)
+    frame = pd.DataFrame(rows)
+    table(frame, caption, safe={"claim": cells}, columns=[*WORDS][:5], fold=True)
 
 
 def row_of(claim):
@@ -167,11 +168,13 @@ def joined(claim, name):
 def links_of(claim):
     """A claim with links to its proof, or to its line on each page that judged it and the code of
     its rule, as safe HTML."""
-    pages, name = claim.judged_on or ["_executed/all/17_findings"], claim.name
-    links = [(f"{page}#claim-{name}", page.split("/")[1]) for page in pages]
+    pages = claim.judged_on or ["_executed/all/17_findings"]
+    links = [(f"{page}#claim-{claim.name}", page.split("/")[1]) for page in pages]
     links = [(to, "" if words == "all" else words) for to, words in links]
     links = (
-        [(claim.pages[0], "")] if claim.proved else [*links, (f"{pages[0]}#code-{name}", "code")]
+        [(claim.pages[0], "")]
+        if claim.proved
+        else [*links, (f"{pages[0]}#code-{claim.name}", "code")]
     )
     links = ", ".join(TO.format(*link) for link in links)
     return f"{html.escape(claim.title)} <small>({links})</small>"

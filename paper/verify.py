@@ -38,7 +38,7 @@ NUMBERS = {  # that a case may have, by what holds their intervals
     "times_around": "times",
     "interval": "zipf_lead estimate",
     "": "r2 misfit log_size_r2 first last lead lean given in_tokens trend share line_share "
-    "in_widths local_ratio",
+    "in_widths local_ratio nearer scored_tokens",
 }
 
 

@@ -22,7 +22,7 @@ MOST = 6  # columns that fit the text of a page beside its side bars
 WORD = 24  # characters up to which a cell without a space stays on one line
 TALL = 30  # rows from which a table scrolls in a box of its own
 LONG = 40  # characters from which a table cell may break into lines
-FIRST = ("status", "verdict")
+MARKED = ("status", "verdict")
 MARKS = {"ok": "✓", "agrees": "✓", "differs": "✗", "mixed": "◐", "open": "?"}  # else "!"
 MARKS |= {"yes": "✓", "no": "✗", "partly": "◐"}
 VISIBLE = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥", "\r": "␍"})
@@ -212,7 +212,7 @@ def joined(frame):
         gone = [f"{low[:-3]}high" for low in lows] + lows[1:]
         frame = frame.assign(**{lows[0]: cells}).drop(columns=gone)
         frame = frame.rename(columns={lows[0]: "intervals"})
-    return frame[sorted(frame, key=lambda name: name not in FIRST)]
+    return frame[sorted(frame, key=lambda name: name != "status")]
 
 
 def cell(value, name, digits, safe):
@@ -229,7 +229,7 @@ def cell(value, name, digits, safe):
         kind = "long"
     elif len(text) <= WORD and " " not in text:
         kind = "text word"
-    if name in FIRST:
+    if name in MARKED:
         sign = MARKS.get(text.partition(",")[0], "!")
         kind, mark = f"{kind} rbp-mark", f'<span aria-hidden="true">{sign}</span> '
     # no break in an interval, but in one of powers of ten, which is wide
