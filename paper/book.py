@@ -36,7 +36,6 @@ from paper.show.prose import fill, imported_words, in_words, table, token, withi
 from paper.show.style import corpus_styles, kinds, series
 from paper.tables_here import ladders
 from paper.tables_here import scope as rests_on
-from rbplib.families import held
 
 title, plain = corpus_title, shown  # of a corpus; text of people made harmless
 looks = corpus_styles  # {corpus: colour and marker}, the same on every page

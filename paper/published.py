@@ -16,7 +16,7 @@ import pandas as pd
 
 from paper.steps import y_se
 from rbplib.doors import table_losses
-from rbplib.families import check_choice, held, load_family
+from rbplib.families import SUMS, check_choice, file_digest, held, intact, load_family, write_text
 from rbplib.law import Law, fit
 from rbplib.losses import minus_log
 
@@ -30,11 +30,23 @@ QUANTITIES = {  # what a law is fitted to: its table and column, and what it is 
 }
 FIXED, GROWS = "one amount", "grows with size"  # of training text
 OTHER, UNKNOWN = "otherwise", "not printed"
+KEPT = ["published/**/*.csv", "published/ranks/*.json", "published/ranks/*.yml", "models/*.json"]
+KEPT += ["models/nano-*/*/*.*", "models/tokenizer/*", "families/*.json", "families/configs/*.json"]
 
 
 def read(name):
     """The table `published/NAME.csv`, rows in file order: data frame."""
-    return pd.read_csv(held("published") / f"{name}.csv", float_precision="round_trip")
+    path = intact(held("published") / f"{name}.csv")
+    return pd.read_csv(path, float_precision="round_trip")
+
+
+def keep():
+    """Write the digests of the repository's data, by which `rbplib.families.intact` knows it, as
+    `sha256sum -c` takes them in a checkout: `python -m paper.published`."""
+    here = held("published").parent
+    files = sorted({path for kind in KEPT for path in here.glob(kind)})
+    lines = [f"{file_digest(path)}  {path.relative_to(here).as_posix()}\n" for path in files]
+    write_text(here / SUMS, "".join(lines))
 
 
 def losses_of(rows):
@@ -218,3 +230,7 @@ def draw_points(ax, family, corpora):
         points = reference_points(family, corpus)
         if len(points):
             ax.plot(points.S, points.loss, "o", mfc="white", label="authors' counts")
+
+
+if __name__ == "__main__":
+    keep()

@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from paper.steps import spread_of_trainings, step_weights
 from rbplib.bootstrap import line
-from rbplib.families import held
+from rbplib.families import held, intact
 
 PLACE = ["vocabulary", "corpus", "k"]
 
@@ -20,7 +20,7 @@ PLACE = ["vocabulary", "corpus", "k"]
 def rates():
     """Trainings with other peak rates than the rule's: data frame size, tokens, blocks, tables
     (factors on its rates), heldout_loss, heldout_loss of the rule, gain (nats)."""
-    runs = pd.DataFrame(json.loads(held("models", "checks.json").read_text())["runs"])
+    runs = pd.DataFrame(json.loads(intact(held("models", "checks.json")).read_text())["runs"])
     runs = runs[["size", "tokens", "blocks", "tables", "heldout_loss"]]
     rule = (runs["blocks"] == 1) & (runs["tables"] == 1)
     both = runs[~rule].merge(runs[rule], on=["size", "tokens"], suffixes=["", " of the rule"])
@@ -36,7 +36,7 @@ def rate_steps(rates):
     the rates take, with low and high (95%, by how trainings scatter); stays: the rest.
     """
     files = held("published", "ranks").glob("nano-pythia-*m.json")
-    records = pd.concat(map(pd.read_json, files))
+    records = pd.concat(pd.read_json(intact(file)) for file in files)
     trained = records.groupby(["tokens", "nonembedding_params"]).ngroup()
     sd, free = spread_of_trainings([*np.log(records["heldout_loss"])], trained)
     records = records.query("seed == 42")
@@ -70,7 +70,7 @@ def rate_steps(rates):
 def by_vocabulary():
     """Exponents of ladders trained with other vocabularies on the same bytes: data frame
     vocabulary, corpus, k (0: cross-entropy), seed, alpha, r2, tokens (scored)."""
-    counts = pd.read_csv(held("published", "vocabularies.csv")).fillna({"k": 0})
+    counts = pd.read_csv(intact(held("published", "vocabularies.csv"))).fillna({"k": 0})
     share, nats = counts["value"] / counts["total"], counts["k"] == 0
     counts["loss"] = np.where(nats, share, -np.log(share.where(~nats, 0.5)))
     rows = []

@@ -33,6 +33,7 @@ PRECISIONS = {
 }
 DTYPES = ("auto", *list(PRECISIONS)[:3])
 PROTOCOLS = ("paper", "full")
+SUMS = "published/SHA256SUMS"  # digests of the repository's data
 FOLDERS = {"family": "families", "corpus": "corpora"}  # of the YAML files, in the root
 YAML = (".yml", ".yaml")
 POWERS = {"k": "e3", "m": "e6", "b": "e9", "t": "e12"}
@@ -284,7 +285,7 @@ def read_entry(name_or_path, what, record):
         raise InputError(f"{message}: {mend}")
 
     # what it says, under a name of its own
-    entry = checked_entries(read_yaml(path, aliases=False), record, path)
+    entry = checked_entries(read_yaml(intact(path), aliases=False), record, path)
     name = check_name(str(entry.get("name", path.stem)), f"{path}: {what} name")
     other = yaml_file(what, name)
     if other not in (None, path.resolve()):
@@ -421,6 +422,38 @@ def held(*parts):
     """What the repository brings, as book/claims.yml: in the root, the checkout or the package."""
     places = [folder.joinpath(*parts) for folder in (root(), PACKAGE.parent, PACKAGE)]
     return next((path for path in places if path.exists()), places[0])
+
+
+def intact(path):
+    """The path of a file, with the digest that published/SHA256SUMS of its checkout gives, if any.
+
+    Raises InputError: it has another, or is gone.
+    """
+    here = Path(os.path.abspath(path))
+    for folder in here.parents:
+        if (folder / SUMS).is_file():
+            name = here.relative_to(folder).as_posix()
+            line = rb"(?m)^(.+)  %s$" % re.escape(os.fsencode(name))
+            said = re.search(line, (folder / SUMS).read_bytes())
+            if said and not (here.is_file() and said[1] == file_digest(here).encode()):
+                raise InputError(
+                    f"{name} is not the file that {SUMS} names: get both again by "
+                    f"`git checkout {SUMS} {name}`, or keep what you made anew by "
+                    "`python -m paper.published`."
+                )
+            break
+    return path
+
+
+def file_digest(path):
+    """SHA-256 of a file's bytes."""
+    return _file_digest(path, path.stat().st_mtime_ns)
+
+
+@functools.lru_cache(1024)
+def _file_digest(path, changed):
+    with telling(f"{path} cannot be read"), open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def results_dir():

@@ -28,8 +28,10 @@ from rbplib.families import (
     NoAnswer,
     check_choice,
     digest,
+    file_digest,
     first_line,
     held,
+    intact,
     load_family,
     one_at_a_time,
     root,
@@ -579,7 +581,7 @@ def folder_digest(weights_path):
             files[f"tokenizer/{path.name}"] = path
     total = hashlib.sha256()
     for name, path in sorted(files.items()):
-        total.update(f"{name}\0{file_digest(path)}\n".encode())
+        total.update(f"{name}\0{file_digest(intact(path))}\n".encode())
     return total.hexdigest()
 
 
@@ -587,17 +589,6 @@ def tokenizer_files(weights_path):
     """Paths of the files that the tokenizer of a model is made from."""
     folder = tokenizer_place(weights_path) or weights_path
     return [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
-
-
-def file_digest(path):
-    """SHA-256 of a file's bytes."""
-    return _file_digest(path, path.stat().st_mtime_ns)
-
-
-@lru_cache(1024)
-def _file_digest(path, changed):
-    with telling(f"{path} cannot be read"), open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def tokenizer_digest(tokenizer):
@@ -634,7 +625,7 @@ def read_json(path):
     with telling(f"{path} cannot be read, copy or fetch it again"):
         # {"__float__": "Infinity"} is how transformers writes that
         decoded = lambda entry: float(entry["__float__"]) if "__float__" in entry else entry  # noqa: E731
-        return dict(json.loads(path.read_text(encoding="utf-8"), object_hook=decoded))
+        return dict(json.loads(intact(path).read_text(encoding="utf-8"), object_hook=decoded))
 
 
 # --- How large it is, and how far it reads

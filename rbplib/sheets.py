@@ -22,6 +22,7 @@ from rbplib.families import (
     as_number,
     check_choice,
     complain,
+    intact,
     telling,
     yaml_file,
 )
@@ -119,7 +120,7 @@ def rows_of(table):
     frames = []
     for file in [file for path in paths for file in files_of(path)]:
         with telling(UNREAD.format(title(file))):
-            data = sys.stdin.buffer.read() if str(file) == "-" else Path(file).read_bytes()
+            data = sys.stdin.buffer.read() if str(file) == "-" else Path(intact(file)).read_bytes()
             name = re.sub(r"(?i)(\.[a-z]+)+$", "", Path(file).name)
             frames.append(rows_of_bytes(data).assign(**{FILE: name}))
     rows = pd.concat(frames, ignore_index=True) if frames[1:] else frames[0]

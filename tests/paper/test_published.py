@@ -1,5 +1,8 @@
 """Published results: tables through the door, fits again by plain least squares, their noise."""
 
+import os
+import random
+import shutil
 from functools import cache
 
 import numpy as np
@@ -7,9 +10,11 @@ import pytest
 from scipy import stats
 
 import rbplib
-from paper import published
+from paper import probes, published, recipes
 from rbplib import table_losses
-from rbplib.families import InputError, held
+from rbplib.families import SUMS, InputError, held, load_family
+from rbplib.models import configuration, family_sizes, folder_digest
+from tests import stress
 
 laws = cache(published.laws)
 
@@ -99,3 +104,40 @@ def test_ratio_of_exponents_inverts_a_test_of_slope():
     for r in ends:
         pvalue = stats.linregress(np.log(first.S), second.y - r * first.y).pvalue
         assert pvalue == pytest.approx(0.05, 1e-5)
+
+
+READERS = {  # what reads one of each kind of kept file
+    "published/openlm_scaling.csv": lambda path: published.read("openlm_scaling"),
+    "published/lambada_by_size.csv": table_losses,
+    "published/probes/nano-pythia-79k-42.csv": lambda path: probes.runs(),
+    "published/vocabularies.csv": lambda path: recipes.by_vocabulary(),
+    "published/ranks/nano-pythia-1m.json": lambda path: recipes.rate_steps(recipes.rates()),
+    "published/ranks/nano-pythia-1m.yml": load_family,
+    "models/checks.json": lambda path: recipes.rates(),
+    "models/nano-pythia/1.9k/model.safetensors": lambda path: folder_digest(path.parent),
+    "families/configs/pythia.json": lambda path: configuration(load_family("pythia").models[0]),
+    "families/sizes.json": lambda path: family_sizes("pythia"),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_one_bit_of_a_kept_file_is_told_where_it_is_read(name, tmp_path, monkeypatch):
+    for folder in ("published", "models", "families", "corpora"):
+        shutil.copytree(held(folder), tmp_path / folder, copy_function=os.link)
+    monkeypatch.setenv("RBP_ROOT", str(tmp_path))
+    path = tmp_path / name
+    READERS[name](path)
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(stress.flipped(data, random.Random(0)))
+    with pytest.raises(InputError, match=f"{name} is not the file .*git checkout .*{name}"):
+        READERS[name](path)
+
+
+def test_the_digests_are_of_every_kept_file_and_written_by_one_command(monkeypatch):
+    lines = held(SUMS).read_text().splitlines()
+    assert {line.split("  ")[1] for line in lines} >= {*READERS}
+    monkeypatch.setattr(published, "write_text", lambda path, text: wrote.append(text))
+    wrote = []
+    published.keep()
+    assert wrote[0].splitlines() == lines
