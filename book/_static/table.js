@@ -374,9 +374,9 @@ const rbpTable = (function () {
     return short(x / power) + letter;
   };
 
-  // points, line and forecast on logarithmic axes
-  function draw(all, law) {
-    const W = 640, H = 360, edge = { left: 64, right: 16, top: 12, bottom: 44 };
+  // points, line and forecast on logarithmic axes, W pixels wide
+  function draw(all, law, W) {
+    const H = 360, edge = { left: 64, right: 16, top: 12, bottom: 44 };
     const seen = all.filter(hasLogarithm).slice(0, MOST_DRAWN), straight = Number.isFinite(law.alpha);
     const sizes = [...seen.map((point) => point.S), ...(law.S ? [law.S] : [])];
     const known = seen.map((point) => point.loss), low = Math.max(least(known) / 1e6, Number.MIN_VALUE), high = most(known) * 1e6;
@@ -443,7 +443,7 @@ const rbpTable = (function () {
       list.parentElement.hidden = laws.size < 2;
       const all = laws.get(chosen), law = fit(all, number(size.value));
       box.dataset.law = JSON.stringify({ ...law, told, points: all.slice(0, MOST_DRAWN).map(({ model, S, loss }) => ({ model, S, loss })) });
-      plot.innerHTML = law.n ? draw(all, law) : "";
+      plot.innerHTML = law.n ? draw(all, law, Math.min(640, plot.clientWidth || 640)) : "";
       const left = all.filter((point) => !hasLogarithm(point)).slice(0, MOST_TOLD)
         .map(({ model, loss, hits }) => `${model} (${loss > 0 ? "no hits" : hits ? "no misses" : "loss 0"})`);
       const without = left.length ? `, without ${left.join(", ")}` : "";
