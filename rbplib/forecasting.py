@@ -213,6 +213,8 @@ def mixture_quantiles(centre, sd, df, shares):
 def extrapolate(loss, S, estimator="least_squares"):
     """Forecast of one form alone: Student's t with the residual degrees of freedom.
 
+    Models of one size count by their mean; one new model scatters about that as they do.
+
     Args:
         loss: Loss. S: float (H,), sizes, non-embedding parameters. estimator: as of `fit`.
     Returns:
@@ -226,10 +228,18 @@ def extrapolate(loss, S, estimator="least_squares"):
     >>> extrapolate(loss, [1e10]).loss.round(3).tolist()
     [0.778]
     """
-    law = fit(loss, estimator, n_bootstrap=0)
+    part = one_a_size(loss) if loss.n_sizes < len(loss.S) else loss
+    law = fit(part, estimator, n_bootstrap=0)
     y, half = law.y_at(S), np.full(len(S), np.nan)
     if np.isfinite(law.residual_sd):
-        half = training_quantile(law.spare) * law.residual_sd * widening(law, S)
+        sd, df = law.residual_sd * widening(law, S), law.spare
+        # what a mean of models lacks of the scatter of one
+        variance, _, free = part.training_variance
+        variance = variance * (1 - len(part.S) / np.isfinite(loss.y).sum()) if free else 0.0
+        if variance > 0:
+            df = (sd**2 + variance) ** 2 / (sd**4 / df + variance**2 / free)
+            sd = np.sqrt(sd**2 + variance)
+        half = training_quantile(df) * sd
     return Forecast({estimator: law}, S, y, np.stack([y - half, y + half]))
 
 

@@ -175,7 +175,7 @@ def training_quantile(df):
     """Half-width of an interval, in standard deviations estimated with df degrees of freedom."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(df, ENDS[1]))
+    return stdtrit(df, ENDS[1])
 
 
 def lack_of_fit(part, jacobian, residuals, drawn):

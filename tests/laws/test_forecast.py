@@ -83,3 +83,15 @@ def test_predict_takes_tokens_from_a_table(tmp_path, capsys):
         assert call(f"predict {tmp_path}/bad.csv --size 1B --tokens 2T") == 2
         out, err = capsys.readouterr()
         assert not out and "tokens" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("seeds", [2, 10])
+@pytest.mark.parametrize("scatter", [(0.02, 0.005), (0.005, 0.02)])  # of sizes, of trainings
+def test_one_form_takes_no_seeds_for_sizes(seeds, scatter):
+    rng, inside, sizes = np.random.default_rng(0), [], np.repeat(S[:6], seeds)
+    for _ in range(200):
+        away = np.repeat(rng.normal(0, scatter[0], 6), seeds) + rng.normal(0, scatter[1], 6 * seeds)
+        loss = exact(away - 0.1 * np.log(sizes), sizes)
+        low, high = rbp.extrapolate(loss, [S[6]]).y_interval[:, 0]
+        inside.append(low <= rng.normal(0, np.hypot(*scatter)) - 0.1 * np.log(S[6]) <= high)
+    assert 0.92 <= np.mean(inside) <= 0.98
