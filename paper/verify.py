@@ -164,10 +164,10 @@ def failures(rows):
     return rows[rows["outcome"].isin([DIFFERS, ONLY_BOOK]) & ~rows["page"].isin([TABLES, MADE])]
 
 
-def page_sentence(path):
+def page_sentence(path, embedded):
     """In words, how many of an executed page's numbers are the book's; empty where none is in it.
-    Raises InputError: the book's are not here."""
-    run = pd.DataFrame(page_rows(path, embedded_names()), columns=COLUMNS)
+    embedded: `embedded_names()`. Raises InputError: the book's are not here."""
+    run = pd.DataFrame(page_rows(path, embedded), columns=COLUMNS)
     run = run.drop_duplicates(["case", "number"])  # as of the whole book
     counts = compared(read_reference(), run)["outcome"].value_counts()
     words = [

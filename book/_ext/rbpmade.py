@@ -5,19 +5,20 @@ import html
 import json
 import shlex
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
 
 import nbformat
 from docutils import nodes
 from rbplinks import raw
 
-from paper.verify import page_sentence
+from paper.verify import embedded_names, page_sentence
 from rbplib.families import InputError
 
 PARAMETERS = {"parameters", "injected-parameters"}
 RUN = ("date", "seconds", "commit", "platform", "versions")  # kept beside the page
 DIGITS = 12
+embedded = cache(embedded_names)  # of one build
 
 
 @lru_cache(maxsize=1)
@@ -49,7 +50,7 @@ def made(root, notebook, place):
 
     # beside the book's
     with suppress(InputError):
-        rows["Reproduced"] = page_sentence(root / f"book/_executed/{place}.ipynb")
+        rows["Reproduced"] = page_sentence(root / f"book/_executed/{place}.ipynb", embedded())
 
     # of what
     tables = (f"{label} {digest[:DIGITS]}" for label, digest in record.get("tables", {}).items())

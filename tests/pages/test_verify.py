@@ -115,9 +115,9 @@ def test_a_page_counts_a_case_that_it_shows_twice_once(place):
     page["cells"][1] = {"outputs": [{"metadata": {"rbp_numbers": again}}]}
     path.write_text(json.dumps(page))
     verify.page_records.cache_clear()
-    assert verify.page_sentence(path) == "3 of 3 numbers equal the book's"
+    assert verify.page_sentence(path, {"f"}) == "3 of 3 numbers equal the book's"
     write_page(place, verdict="mixed", alpha=0.3)
-    assert verify.page_sentence(path) == "1 of 3 numbers equal the book's; 2 differ"
+    assert verify.page_sentence(path, {"f"}) == "1 of 3 numbers equal the book's; 2 differ"
 
 
 def test_nothing_to_compare_with_is_one_sentence_and_writes_nothing(place, capsys):
