@@ -41,6 +41,7 @@ def name_groups(ax, groups):
     for name, row in {name: row for row, name in enumerate(groups[::-1])}.items():
         ax.axhline(row + 0.5, color=GREY, linewidth=0.6)
         ax.text(1.02, row, name, transform=ax.get_yaxis_transform(), va="center")
+    ax.set_ylim(-0.6, len(groups) - 0.4)
 
 
 def label_ends(ax):
@@ -135,5 +136,5 @@ def draw_candidates(ax, example):
     rows = row_axis(ax, names)
     for place, (probability, look) in bars.items():
         ax.barh(rows[place], probability, **look)
-    title = f"true token at rank {example.rank}, p = {example.probability:.3f}"
-    ax.set(xlabel="probability", title=title)
+    ax.set_title(f"true token at rank {example.rank}, p = {example.probability:.3f}")
+    ax.set_xlabel("probability")

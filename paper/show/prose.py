@@ -153,7 +153,7 @@ def table_html(
     caption until it is clicked. keep: bool per row, the rows to show; all are in the CSV.
     """
     if "corpus" in frame:
-        frame = frame.assign(corpus=frame["corpus"].map(corpus_title))
+        frame = frame.assign(corpus=frame.corpus.map(corpus_title))
     frame = frame.map(lambda x: html.unescape(x) if isinstance(x, str) else x)
     shown = joined(frame.assign(**dict(safe)))
     wide = len(shown.columns)
