@@ -9,6 +9,7 @@ training's own scatter. Whatever is counted comes from `fit`, as on the pages.
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -78,16 +79,19 @@ class Design:
         sd = np.sqrt(squares / (len(ladder) - 2))
         return replace(self, y=self.y + bend * bow / sd)
 
+    @cached_property
+    def sources(self):
+        """Numbers of the documents, int (n,) each, of every source with something scored."""
+        units, used = self.every.units, self.every.used
+        return [np.flatnonzero(units == number) for number in np.unique(units[used])]
+
     def draw(self, rng):
         """(Loss of a drawn family with its repeats, its y on endless text, float64 (M,))."""
-        every = self.every
         y = self.y + self.training_sd * rng.standard_normal(len(self.y))
 
         # sources anew, each with all its documents
-        source = np.arange(len(every.totals)) if every.source is None else every.source
-        scored = np.unique(source[every.used])
-        numbers = rng.choice(scored, len(scored))
-        drawn = [np.flatnonzero(source == number) for number in numbers]
+        every, sources = self.every, self.sources
+        drawn = [sources[i] for i in rng.choice(len(sources), len(sources))]
         documents = np.concatenate(drawn)
         hits, totals = every.sums[documents], every.totals[documents]
 
@@ -119,7 +123,7 @@ def coverage(designs, families=400, n_resamples=500, seed=0):
     Returns:
         data frame with a row per design, question (THESE, ANY, TRUE_LAW) and noise: the share that
         covered or rejected, its simulation error, the mean width or p, the share without an answer.
-    Cost: about 12 ms a family of six models.
+    Cost: 6 ms of a processor a family of six models, a sixth of it for resamples.
     """
     # what each drawn family answers
     rows = []

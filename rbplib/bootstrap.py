@@ -32,7 +32,8 @@ def resampled_counts(n_sources, n_resamples, seed):
     rows = max(1, BLOCK // n_sources)
     for start in range(0, n_resamples, rows):
         shape = min(rows, n_resamples - start), n_sources
-        drawn = rng.integers(0, n_sources, shape) + n_sources * np.arange(shape[0])[:, None]
+        drawn = rng.integers(0, n_sources, shape, np.int32)  # the same numbers as of int64, sooner
+        drawn = drawn + n_sources * np.arange(shape[0])[:, None]
         counts = np.bincount(drawn.ravel(), minlength=drawn.size)
         yield counts.reshape(shape).astype(np.float32)
 

@@ -402,7 +402,8 @@ def fit(
         drawn = part.resampled(n_bootstrap, seed)
     if drawn is not None:
         drawn_params, drawn_y = kind.solve(drawn.loss, x), drawn.y
-        text, band = percentile_interval(drawn_params), percentile_interval(drawn_y)
+        ends = percentile_interval(np.hstack([drawn_params, drawn_y]))  # one sorting for both
+        text, band = np.split(ends, [len(names)], axis=1)
     # What the other noises make of it.
     fitted = kind.curve(params, x, centre)
     residuals = part.y - fitted
