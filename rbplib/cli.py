@@ -85,7 +85,7 @@ def columns(text):
     """[(our name, theirs)] of columns, between commas."""
     # a name may hold a comma, as "acc,none" does
     pairs = [part.partition("=")[::2] for part in re.split(r",(?=\w+=)", text)]
-    if not pairs or not all(map(all, pairs)):
+    if not all(map(all, pairs)):
         raise argparse.ArgumentTypeError(f"{text[:60]!r} names no columns: write S=n_params")
     return pairs
 
@@ -176,8 +176,8 @@ def command(name, example, *options):
     def register(run):
         # a parser with its help, then its options
         about = run.__doc__
-        example_line = f"example: rbp {name} {example}"
-        parser = COMMANDS.add_parser(name, help=about, description=about, epilog=example_line)
+        how = {"help": about, "description": about, "epilog": f"example: rbp {name} {example}"}
+        parser = COMMANDS.add_parser(name, **how)
         parser.set_defaults(run=run)
         for names, how in options:
             parser.add_argument(*names, **how)
@@ -304,7 +304,7 @@ def plan(form, **options):
         tell(part, form)
     for note in plan["notes"]:
         complain(note)
-    return 2 if any(row["nonembedding_params"] is None for row in plan["models"]) else 0
+    return 2 * any(row["nonembedding_params"] is None for row in plan["models"])
 
 
 @command("fetch", "--family pythia --corpus wikipedia", FAMILY, MODELS, CORPORA)
@@ -512,8 +512,12 @@ def joint_record(loss):
     intervals = law.intervals | {"ratio": ends}
     for name, value in (law.parameters | {"ratio": ratio}).items():
         record |= {name: value, f"ci_{name}": intervals[name]}
-    record |= {"compute": 6 * max(law.loss.S * law.loss.D), "floor": law.draws.floor}
-    return record | {"widened": law.missed, "n_points": len(law.loss.S)}
+    return record | {
+        "compute": 6 * max(law.loss.S * law.loss.D),
+        "floor": law.draws.floor,
+        "widened": law.missed,
+        "n_points": len(law.loss.S),
+    }
 
 
 @command(
@@ -754,6 +758,8 @@ def main(argv=None):
     complain.cache_clear()  # what another command told in this process is told again
 
     def run():
+        if "" in (word.split("=")[-1] for word in arguments):
+            raise InputError(f"an option or name of {arguments} is empty: say it or leave it out.")
         if PROGRAMS.keys() & arguments[:1]:
             run_program(arguments[0], arguments[1:])
         options = vars(PARSER.parse_args(arguments))

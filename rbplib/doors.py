@@ -676,7 +676,7 @@ def refuse_name(name, whose):
 
 
 def refuse_ranks(path):
-    raise InputError(f"{path} holds other ranks: move it away, or give `rbp import` another name.")
+    raise InputError(f"{path} holds other ranks: move it away, or give another name, by --as.")
 
 
 def model_entry(record):
@@ -770,7 +770,7 @@ def import_answers(path, family, name=None):
     header = next(lines, {})
     header = header if isinstance(header, dict) else {}
     for key in HEADER:
-        if not header.get(key) or not isinstance(header[key], str):
+        if not isinstance(header.get(key) or 0, str):
             raise InputError(f"the first line of {path} does not tell {key!r}: add it.")
     check_choice(header["ties"], TIE_RULES, "tie rule")
     family, protocol = load_family(family), header.get("protocol", "paper")
@@ -828,8 +828,8 @@ def import_answers(path, family, name=None):
                 f"the table of {path} is of the family {name}."
             )
     if name:
-        title = f"{family.title or family.name}, by {header['engine']}"
-        return keep_family(name, {"title": title}, [(columns, record)], engine=header["engine"])
+        about = {"title": f"{family.title or family.name}, by {header['engine']}"}
+        return keep_family(name, about, [(columns, record)], engine=header["engine"])
     # to its place, not over other ranks
     path = ranks_path(record)
     digest = {"columns_sha256": columns_digest(columns)}
@@ -901,7 +901,7 @@ def check_possible(path, rows, rank, logprob, V):
     }
     for fault, wrong in faults.items():
         if wrong.any():
-            i = np.flatnonzero(wrong)[0]
+            i = wrong.argmax()
             raise InputError(
                 f"{path} has rank {rank[i]:g} and logprob {logprob[i]:.6g} in document "
                 f"{rows['document'][i]} at position {rows['position'][i]} (token "

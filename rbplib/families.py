@@ -2,6 +2,7 @@
 
 import difflib
 import errno
+import filecmp
 import functools
 import hashlib
 import json
@@ -40,14 +41,25 @@ POWERS = {"k": "e3", "m": "e6", "b": "e9", "t": "e12"}
 LARGEST = 100_000  # characters of a YAML file, of which a second reads some 400,000
 WINDOW = 512  # tokens, the paper's truncation
 # the least that a number in a YAML file may be
-LEAST = {"context": 2, "tokens": 1, "nonembedding_params": 1, "documents": 1, "first": 1}
-LEAST |= {"seed": 0, "min_characters": 0}
+LEAST = {
+    "context": 2,
+    "tokens": 1,
+    "nonembedding_params": 1,
+    "documents": 1,
+    "first": 1,
+    "seed": 0,
+    "min_characters": 0,
+}
 MENDS = {  # how a value of a type is written; to Python a bool is an int
     str: "put it in quotes",
     int: "write a whole number",
     bool: "write true or false",
     list: "write a list, as [a, b]",
     dict: "write lines of 'name: value', indented, below it",
+}
+OTHER_KEYS = {
+    "file": "did you mean 'path'?",
+    "tokenizer": "each model is read with its own, of its folder, so leave it out.",
 }
 SHARED = {"dtype": str, "context": int, "tokens": int}  # of a family, for all of its models
 RESERVED = ("all", "live", "far", "precision", "ranks", "text", "imported", "corpora")  # folders
@@ -185,7 +197,7 @@ def family_of(entry, path):
         if seen & {model.name, same}:
             raise InputError(f"{path} lists {model.name!r} twice: remove or rename one.")
         seen |= {model.name, same}
-    return Family(**{"title": entry["name"], **entry, "models": models, "path": path})
+    return Family(**{"title": entry["name"]} | entry, models=models, path=path)
 
 
 def read_model(entry, path, common):
@@ -193,7 +205,7 @@ def read_model(entry, path, common):
     entry = {"id": entry} if isinstance(entry, str) else entry
     if not isinstance(entry, dict) or not entry.get("id"):
         raise InputError(f"{path}: each entry of 'models' needs an 'id': a hub id or a folder.")
-    entry = {**common, **checked_entries(entry, Model, path)}
+    entry = common | checked_entries(entry, Model, path)
     ident = entry["id"]
 
     # a folder or GGUF file on this machine, or an id of the hub
@@ -221,10 +233,15 @@ def place_of(name, beside, is_there):
     path = Path(os.path.expanduser(name))  # a ~ of nobody as it stands
     places = [folder / path for folder in (beside, root(), Path())]
     here = list(dict.fromkeys(there.resolve() for there in places if is_there(there)))
-    if here[1:]:
+    if here[1:] and not filecmp.cmp(*here[:2], shallow=False):
         complain(
             f"{name} is {here[0]} here, beside the file that names it or in the root, and not "
             f"{here[1]}, which is there too: write a whole path for that."
+        )
+    elif here and not any(map(is_there, places[:2])):
+        complain(
+            f"{name} is {here[0]}, which is in the current folder alone, and nothing of the hub: "
+            "write the whole path if it is meant, else go elsewhere."
         )
     return here[0] if here else None
 
@@ -250,7 +267,7 @@ def load_corpus(name_or_path):
 
     # what the YAML says
     entry, path = read_entry(name_or_path, "corpus", Corpus)
-    corpus = Corpus(**{**entry, "file": path})
+    corpus = Corpus(**entry, file=path)
     check_choice(corpus.source, ("hub", "file"), f"{path}: source")
     if corpus.source == "hub" and not REPO_ID.match(corpus.id or ""):
         raise InputError(f"{path}: a corpus of the hub needs an 'id' like 'owner/name'.")
@@ -290,7 +307,7 @@ def read_entry(name_or_path, what, record):
     other = yaml_file(what, name)
     if other not in (None, path.resolve()):
         raise InputError(f"{path} has the name of {other}: say another 'name: ...'.")
-    return {**entry, "name": name}, path.resolve()
+    return entry | {"name": name}, path.resolve()
 
 
 class Reader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -328,7 +345,7 @@ def checked_entries(entries, record, path):
     entries = {key: value for key, value in entries.items() if value is not None}
     for key, value in entries.items():
         if key not in kinds:
-            hint = nearest("path" if key == "file" else key, kinds)
+            hint = OTHER_KEYS.get(key) or nearest(key, kinds)
             raise InputError(f"{path} has an unknown key {key!r}: {hint}")
         if key == "tokens" and isinstance(value, str | float) and as_number(value) % 1 == 0:
             value = entries[key] = int(as_number(value))
@@ -381,11 +398,9 @@ def first_line(error):
 
 def not_loaded(error):
     """The InputError of a package that is not there, or of another version than is needed."""
-    if isinstance(error, ModuleNotFoundError):
-        return InputError(f"this needs {error.name}: pip install {error.name}.")
     return InputError(
-        f"a package cannot be loaded ({first_line(error)}): `pip check` names what is missing, or "
-        "older than rbplib needs."
+        f"a package cannot be loaded ({first_line(error)}): install it, or a newer one where "
+        "`pip check` names one as older than rbplib needs."
     )
 
 
@@ -467,7 +482,7 @@ def yaml_folders(what):
     one that has a name counts."""
     places = [root(writing=True) / FOLDERS[what], root() / FOLDERS[what]]
     if what == "family":
-        places = [results_dir() / "imported", root() / "published" / "ranks", *places]
+        places[:0] = [results_dir() / "imported", root() / "published" / "ranks"]
     return places
 
 
@@ -524,8 +539,11 @@ def default_corpora(family):
     list of str."""
     if family.corpora:
         return list(family.corpora)
-    corpora = [corpus for corpus in list_corpora() if corpus.default]
-    return [c.name for c in corpora if (c.kind if family.embedded else c.source == "hub")]
+    return [
+        corpus.name
+        for corpus in list_corpora()
+        if corpus.default and (corpus.kind if family.embedded else corpus.source == "hub")
+    ]
 
 
 # --- writing

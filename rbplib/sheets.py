@@ -82,8 +82,14 @@ def is_table(name):
     text = str(name)
     if text == "-" or ends_as_table(text):
         return True
-    is_family = text.lower().endswith(YAML) or yaml_file("family", text)
-    return not is_family and os.path.exists(text)
+    is_here = os.path.exists(text)
+    if is_here and yaml_file("family", text):
+        complain(
+            f"{text} is the family of that name, and not the file or folder ./{text}, which is "
+            f"here too: write ./{text} for that."
+        )
+        return False
+    return is_here and not text.lower().endswith(YAML)
 
 
 def ends_as_table(path):

@@ -41,7 +41,7 @@ def test_the_lock_satisfies_every_requirement():
 def test_every_package_that_rbplib_runs_on_has_a_lowest_version():
     extras = PROJECT["optional-dependencies"]
     for requirement in map(Requirement, PROJECT["dependencies"] + extras["excel"] + extras["gguf"]):
-        assert {"==", ">="} & {part.operator for part in requirement.specifier}, str(requirement)
+        assert {"==", ">="} & {part.operator for part in requirement.specifier}
 
 
 def test_a_package_below_it_is_told_in_one_sentence(tmp_path):
@@ -49,7 +49,7 @@ def test_a_package_below_it_is_told_in_one_sentence(tmp_path):
     (tmp_path / "pyarrow.py").write_text("raise ImportError('pyarrow needs NumPy 2, found 1.26')")
     for words in (["-m", "rbplib", "fit", "nano-pythia"], ["-c", "import rbplib; rbplib.fit"]):
         done = python(*words, PYTHONPATH=f"{tmp_path}:{ROOT}")
-        assert "found 1.26): `pip check` names" in done.stderr.splitlines()[-1]
+        assert "found 1.26): install it, or a newer" in done.stderr.splitlines()[-1]
 
 
 LOCK = (ROOT / "requirements.lock").read_text()

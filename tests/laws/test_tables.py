@@ -118,7 +118,6 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
         ("model,S,k,loss\na,1M,1,2\na,1M,4,3\n", "worse in loss at k = 4"),
         (GOOD.replace("2,9", "2,8"), "same tokens"),
         (GOOD.replace("tokens", "tokens,k").replace(",9", ",9,1.5"), "whole number"),
-        (GOOD.replace("2,9", "1.5,9"), "whole number"),
         (GOOD + "a,1M,2,9\n", "'a'"),
         (GOOD.replace("hits,tokens", "loss,source") + "c,4M,3,8\n", "'tokens'"),
         (GOOD.replace("\n", ",1\n").replace("tokens,1", "tokens,loss"), "hits and loss"),

@@ -293,8 +293,6 @@ def with_header(**about):
 BAD = {
     "a tie rule not declared": (with_header(ties=None), "'ties'"),
     "of another family": (with_header(family="other"), "another family"),
-    "weights that are none": (with_header(weights_dtype="fp7"), "weights_dtype 'fp7'"),
-    "of another text": (with_header(text="0" * 64), "another text"),
     "of another revision": (with_header(revision="step1"), "another revision, step1"),
     "ranks of another model": (with_header(model="22k"), "22k"),
     "ids that are not ours": (changed("ids", 3), "no window of lines"),

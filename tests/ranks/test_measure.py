@@ -2,6 +2,7 @@
 cost little."""
 
 import json
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -130,11 +131,12 @@ def test_what_decides_the_rows_decides_whether_a_table_is_used_again(root, chang
     measure()
     before = files(root)
     change(root)
-    for call in (measure, lambda: family_tables("toy", "lines", partial=True)):
-        with pytest.raises(InputError, match=f"{entry}.*`rbp measure --.* lines --replace`"):
-            call()
+    for ask in (measure, lambda: family_tables("toy", "lines", partial=True)):
+        with pytest.raises(InputError, match=f"{entry}.*`rbp measure .* --replace`") as refused:
+            ask()
     assert files(root) == before
-    measure(replace=True)
+    # the mend that is printed is one
+    assert not main(re.search("`rbp (.*)`", str(refused.value))[1].split())
     assert len(measure()["lines"]) == 1 and files(root) != before
 
 

@@ -114,6 +114,7 @@ def test_a_bad_file_is_one_sentence_that_names_it(root, kind, text):
         ("shuffle: 1", "'shuffle' cannot be 1: write true or false.$"),
         ("where: [a]", "write lines of 'name: value'"),
         ("file: a.txt", "unknown key 'file': did you mean 'path'"),
+        ("tokenizer: a/b", "read with its own"),
     ],
 )
 def test_a_value_of_another_type_is_told_what_to_write(root, line, words):
@@ -130,6 +131,13 @@ def test_a_file_that_is_none_stops_all_but_a_list(root, capsys):
     assert main(["corpora"]) == 2
     out, err = capsys.readouterr()
     assert "prose" in out and "bad.yml" in err and err.count("rbp: ") == 1
+
+
+def test_what_lies_in_the_current_folder_alone_is_told(root, monkeypatch, capsys):
+    (root / "elsewhere/owner/b").mkdir(parents=True)
+    monkeypatch.chdir(root / "elsewhere")
+    assert load_family("tiny").models[1].local == root / "elsewhere/owner/b"
+    assert "in the current folder alone, and nothing of the hub" in capsys.readouterr().err
 
 
 def test_files_and_folders_are_corpora_of_names_that_a_path_may_have(root):
