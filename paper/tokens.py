@@ -7,6 +7,7 @@ the exponent of D (Kaplan et al. 2020, Eq. 1.5). All by least squares of the log
 """
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -146,11 +147,11 @@ def contest(points):
         "the largest budget": [long],
         "the largest of either": [large | long],
     }
-    rows = []
+    rows, once = [], cache(lambda out: missed(points, out))  # the largest size is one of all
     for left, groups in ways.items():
         errors = pd.DataFrame(np.nan, range(len(groups)), [*FORMS])
         for i, out in enumerate(groups):
-            errors.loc[i] = pd.Series(missed(points, out), dtype=float)
+            errors.loc[i] = pd.Series(once(tuple(out)), dtype=float)
         # is the sum better than the product by more than groups spread?
         lead, better = (errors["product"] - errors["additive"]).dropna(), np.nan
         if len(lead) > 2:

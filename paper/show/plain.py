@@ -4,9 +4,17 @@ apart from what knows of laws."""
 import html
 import unicodedata
 from contextlib import suppress
+from functools import cache
 
 from rbplib.families import FORMULA as FORMULA
-from rbplib.families import InputError, default_corpora, list_families, load_corpus, load_family
+from rbplib.families import (
+    InputError,
+    default_corpora,
+    list_families,
+    load_corpus,
+    load_family,
+    root,
+)
 
 
 def plain(text):
@@ -27,6 +35,11 @@ def _reference(ch):
 
 def corpus_title(name):
     """A corpus as pages show it, made `plain`; one given by its path is known by its name alone."""
+    return title_there(name, root())
+
+
+@cache
+def title_there(name, _):
     with suppress(InputError):
         name = load_corpus(name).title or name
     return shown(name)
