@@ -6,7 +6,7 @@ counts with the sums of the sources, for all models at once: every model is scor
 resampled text, and no ratio is formed before its sums are complete. Models are on the last axis.
 """
 
-from functools import lru_cache
+from functools import lru_cache, partial, wraps
 
 import numpy as np
 
@@ -17,6 +17,22 @@ MIN_RESAMPLES = 100  # below this the ends of an interval are those of a few dra
 MAX_UNDEFINED = 0.05  # share of resamples without a value above which no interval is given
 BLOCK = 50_000  # counts made at once: few enough to stay near the cache, enough for a product
 KEPT = 1 << 24  # counts kept for the next loss on the same sources: 64 MB
+
+
+def kept(function, most=256):
+    """A function of one float64 matrix, and numbers, whose last values are kept: thousands of fits
+    share a few."""
+
+    @lru_cache(most)
+    def by_bytes(data, shape, *numbers):
+        value = function(np.frombuffer(data).reshape(shape), *numbers)
+        value.flags.writeable = False
+        return value
+
+    def keeping(matrix, *numbers):
+        return by_bytes(np.ascontiguousarray(matrix, float).tobytes(), matrix.shape, *numbers)
+
+    return wraps(function)(keeping)
 
 
 def resampled_counts(n_sources, n_resamples, seed):
@@ -44,18 +60,19 @@ def kept_counts(n_sources, n_resamples, seed):
     return list(resampled_counts(n_sources, n_resamples, seed))
 
 
+@partial(kept, most=2)
 def resampled_sums(values, n_resamples, seed):
     """Sums of the values of sources over resamples.
 
     Args:
-        values: (U, P), integers or floats. seed: int; one seed, one set of resamples.
+        values: array (U, P), integers or floats. seed: int; one seed, one set of resamples.
     Returns:
         float64 (n_resamples, P).
-    Cost: n_resamples * U random integers, once for all values on as many sources, and a product.
+    Cost: n_resamples * U random integers, once for all values on as many sources, and a product;
+        nothing for the next law of the same values.
     """
-    columns = np.asarray(values, float)
-    counted = kept_counts if len(columns) * n_resamples <= KEPT else resampled_counts
-    return np.concatenate([n @ columns for n in counted(len(columns), n_resamples, seed)])
+    counted = kept_counts if len(values) * n_resamples <= KEPT else resampled_counts
+    return np.concatenate([n @ values for n in counted(len(values), n_resamples, seed)])
 
 
 def resampled(values, source, n_bootstrap=10_000, seed=42):
@@ -102,18 +119,6 @@ def percentile_interval(samples):
     samples = np.where(enough, np.where(finite, samples, np.nan), 0.0)
     quantile = np.quantile if finite.all() else np.nanquantile  # as one, and slower
     return np.where(enough, quantile(samples, ENDS, axis=0), np.nan)
-
-
-def kept(function):
-    """A function of one float64 matrix whose values are kept: thousands of fits share a few."""
-
-    @lru_cache(maxsize=256)
-    def by_bytes(data, shape):
-        value = function(np.frombuffer(data).reshape(shape))
-        value.flags.writeable = False
-        return value
-
-    return lambda matrix: by_bytes(np.ascontiguousarray(matrix, float).tobytes(), matrix.shape)
 
 
 pinv = kept(np.linalg.pinv)  # of a design (n, P)
