@@ -162,7 +162,8 @@ def row_of(claim):
 
 def joined(claim, name):
     """What a Claim says under a name, and all that its kind of evidence counts with it."""
-    return "; ".join(dict.fromkeys(getattr(of, name) for of in claim.joins or [claim]))
+    words = dict.fromkeys(getattr(of, name) for of in claim.joins or [claim])
+    return "; ".join(words) or "a proof decides"
 
 
 def links_of(claim):
