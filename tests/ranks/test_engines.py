@@ -299,7 +299,6 @@ BAD = {
     "a rank that is none": (changed("rank", True), "line 6 of"),
     "an entry that is null": (with_answer([None]), "token 1"),
     "an entry that is a list": (with_answer([[2, -1]], ids=[0, 9]), "token 1"),
-    "an entry of words": (with_answer([{"nine": {}}]), "token 1"),
     "no choices": (with_line({"choices": None}), "token 0"),
     "prompt_logprobs of 1": (with_choice(prompt_logprobs=1), "token 1"),
     "a first line that is none": (lambda header, lines: [lines, *lines], "first line"),
@@ -308,6 +307,7 @@ BAD = {
     "a window missing": (lambda header, lines: [header, *lines[1:]], "lacks 1 of"),
     "a window twice": (lambda header, lines: [header, lines[3], *lines], "twice"),
     "a rank of 0": (changed("rank", 0), "rank outside 1 to"),
+    "a rank above V": (changed("rank", 4097), "rank outside 1 to"),
     "a logprob that vLLM tells so": (changed("logprob", -9999.0), "logprob"),
     "a likely token of a high rank": (changed("rank", 400), "more than its rank allows"),
     "another model's answer": (
