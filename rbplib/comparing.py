@@ -78,7 +78,9 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
     Returns:
         Comparison: `ratio` (parameters of b over S), `intervals` (of it, of 95%: "text",
         "models"), `S`, `as_good` (size of b), `outside` (decades from the sizes measured to there);
-        without a ratio where b gets no better with size.
+        without a ratio where b gets no better with size, and without an interval of models where
+        they do not tell that it does, as three often do not; a reason goes to standard error. Of
+        those given at three sizes 97% hold the planted ratio, at four 96%.
     Raises:
         InputError: fewer than three sizes; hits at another k, or hits against nats; a size not
             above 0.
@@ -106,13 +108,20 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
     if all(drawn):
         text = percentile_interval(log_ratio(drawn[0].y, drawn[1].y, a, b, S))
 
-    # on the scale of sizes
+    # on the scale of sizes; what has no number says why
     with np.errstate(over="ignore"):
         ratio = float(np.exp(log_times))
         as_good = float(S * ratio)
         half = half_width_of_models(a, b, S, as_good)
         ends = np.exp([text, log_times + np.array([-half, half])])
         above, below = np.log10(as_good / b.S.max()), np.log10(b.S.min() / as_good)
+    if np.isnan(ratio):
+        complain(f"{b.family} gets no better as it grows: no size of it is as good.")
+    elif np.isnan(half):
+        complain(
+            f"{b.n_sizes} sizes do not tell whether {b.family} gets better as it grows: "
+            "no interval of other sizes, measure more."
+        )
     intervals = dict(zip(("text", "models"), map(tuple, ends.tolist()), strict=True))
     beyond = float(np.max([above, below, 0.0]))
     return Comparison(
@@ -157,18 +166,27 @@ def same_sources(a, b):
     numbers that tell none, out of as much of each. What has one name and is not is said."""
     if a.se is not None or b.se is not None or a.n_documents < 2:
         return False
-    mine, its = (
-        loss.labels or (loss.corpus, loss.units.tolist(), loss.used.tolist()) for loss in (a, b)
-    )
     digests = a.digest is not None and b.digest is not None
-    texts = [loss.digest if digests else loss.totals.tolist() for loss in (a, b)]
-    same = mine == its and texts[0] == texts[1]
-    if not same and (mine == its or (digests and a.corpus == b.corpus)):
+    names, texts = [], []
+    for loss in (a, b):
+        texts.append(loss.digest if digests else loss.totals.tolist())
+        sources = loss.units.tolist(), loss.used.tolist()
+        names.append(sources if digests else loss.labels or (loss.corpus, sources))
+    alike = names[0] == names[1]
+    # of one text by its digest, whatever it is called
+    if texts[0] == texts[1]:
+        if digests and not alike:
+            complain(
+                f"{a.family} and {b.family} read one text in other documents or sources, which "
+                "are drawn apart. Measure both again with one corpus file."
+            )
+        return alike
+    if a.corpus == b.corpus if digests else alike:
         complain(
             f"{a.family} and {b.family} are not of one text, though {a.corpus or 'it'} has one "
             "name: their sources are drawn apart. Measure both on one text."
         )
-    return same
+    return False
 
 
 def log_ratio(y_a, y_b, a, b, S):

@@ -87,6 +87,10 @@ def test_one_text_is_told_by_its_digest_and_by_how_much_of_it_there_is(capsys):
     # another version of it, of as many documents
     assert not compare(a, replace(b, digest="2")).paired
     assert "not of one text, though c has one name" in capsys.readouterr().err
+    # under another name, of other sources
+    assert compare(a, replace(b, corpus="d")).paired and not capsys.readouterr().err
+    assert not compare(a, replace(b, source=np.arange(40) // 2)).paired
+    assert "one text in other documents or sources" in capsys.readouterr().err
     # of other numbers of tokens: paired by digests alone
     other = replace(b, totals=b.totals + 1)
     assert compare(a, other).paired
@@ -100,3 +104,22 @@ def test_how_far_a_ratio_lies_outside_is_told_up_and_down():
     assert compare(a, a, S=SIZES[2], n_bootstrap=0).outside == 0
     ahead = forecast(a, [SIZES[0] / 10, SIZES[0], 10 * SIZES[-1]])
     assert ahead.below == pytest.approx([1, 0, 0]) and ahead.horizon[2] == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("slope", "why"),
+    [(0.1, "no size of it is as good"), (-0.05, "do not tell whether f gets")],
+)
+def test_what_has_no_ratio_or_interval_says_why(slope, why, capsys):
+    uneven = nats(np.resize([0, 0.3], 6) + slope * np.log(SIZES))
+    told = compare(nats(1 - 0.1 * np.log(SIZES)), uneven, n_bootstrap=0)
+    assert np.isnan(told.intervals["models"]).all() and why in capsys.readouterr().err
+
+
+def test_of_three_sizes_intervals_that_are_given_hold():
+    rng, inside, sizes = np.random.default_rng(1), [], SIZES[[0, 2, 5]]
+    for _ in range(150):
+        a, b = (exact(rng.normal(-0.1 * np.log(sizes / n), 0.01), sizes) for n in (1, 3))
+        low, high = compare(a, b, 1e7, n_bootstrap=0).intervals["models"]
+        inside += [low <= 3 <= high] if np.isfinite(high) else []
+    assert len(inside) > 120 and np.mean(inside) > 0.93
