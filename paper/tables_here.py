@@ -6,6 +6,7 @@ from contextlib import suppress
 from rbplib import measuring
 from rbplib.counts import counts_path
 from rbplib.families import InputError, list_families, load_family, one_each
+from rbplib.losses import precision
 from rbplib.measuring import UNSCORED
 from rbplib.table import family_tables as family_tables
 from rbplib.table import table_paths
@@ -73,7 +74,7 @@ def scope(tables):
     outputs = {(record["family"], record.get("vocab_size")) for record in records}
     outputs = [family for family, _ in outputs]
     return {
-        "halved": sorted({r.get("weights_dtype") for r in records} - {None, "float32"}),
+        "halved": sorted({*map(precision, records)} - {None, "float32"}),
         "rows": [family for family in families if outputs.count(family) > 1],
         "unscored": unscored,
         "models": len(records),

@@ -311,12 +311,14 @@ def measured_on(tables):
 
 def precision_of(tables):
     """In words, the precision of the weights that tables are of; empty where none is known."""
-    precisions = {}
-    for record in (table.record for table in tables):
-        packed = (record.get("quantisation") or {}).get("file_type")
-        packed = packed != "ALL_F32" and packed
-        precisions[packed or record.get("weights_dtype")] = record
+    precisions = dict.fromkeys(precision(table.record) for table in tables)
     return " and ".join(filter(None, precisions))
+
+
+def precision(record):
+    """That of the weights of one table: how a GGUF file packs them, or their dtype, or None."""
+    packed = (record.get("quantisation") or {}).get("file_type")
+    return record.get("weights_dtype") if packed in (None, "ALL_F32") else packed
 
 
 def check_inside(name, value, most, what):
@@ -346,6 +348,12 @@ def paired(tables, ks=1, repeats=None):
                 + "{model} were not measured on the same tokens of {corpus}: measure them again "
                 "with one tokenizer, window and sample.".format(**first.record)
             )
+    mine, its = map(precision_of, (ladder, ladder.repeats))
+    if mine and its and mine != its:
+        complain(
+            f"{first.record['family']} was measured in {mine}, its repeats in {its}: how trainings "
+            "scatter may be another there, measure both in one precision."
+        )
     for k in np.unique(ks):
         check_inside("k", k, ladder.vocab_size, "vocabulary size")
     if not len(first):

@@ -129,3 +129,16 @@ def test_hits_that_fall_with_k_are_told():
     with pytest.raises(rbp.InputError, match="'b' of a family.* is worse in accuracy at k = 5"):
         rbp.table_losses(falling)
     assert len(rbp.table_losses(falling.assign(accuracy=[0.3, 0.4, 0.5, 0.4, 0.5, 0.6]))) == 2
+
+
+@pytest.mark.parametrize("its", ["float16", "Q4_1"])
+def test_repeats_in_another_precision_are_told(its, capsys):
+    tables = [rbp.plain_table(([[1, 0]], [[1, 1]], [[-1, 0]]), 1e6, 9) for _ in range(2)]
+    for table in tables:
+        table.record["weights_dtype"] = "float32"
+    rbp.rbp_loss(tables[:1], repeats=tables[1:])
+    assert not capsys.readouterr().err
+    packed = {"quantisation": {"file_type": its}}
+    tables[1].record.update({"weights_dtype": its} if its == "float16" else packed)
+    rbp.cross_entropy(tables[:1], repeats=tables[1:])
+    assert f"in float32, its repeats in {its}" in capsys.readouterr().err

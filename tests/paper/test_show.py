@@ -100,6 +100,7 @@ def ranks(family, model, size, ident="x/y", **about):
             {"docs": [ranks("p", n, 10, vocab_size=ord(n), weights_dtype="f16") for n in "ab"]},
             ["Measured in f16.", "Models of p have outputs of different"],
         ),
+        ({"docs": [ranks("p", "a", 10, quantisation={"file_type": "Q4_1"})]}, ["in Q4_1."]),
     ],
 )
 def test_a_page_says_what_it_rests_on(tables, words):
