@@ -541,6 +541,7 @@ def exported_tables(file, names, origin):
         if name.split("/")[1:] != [record["model"], f"{record['corpus']}.parquet"]:
             raise ValueError("a table is another's")
         yield columns, record | {"imported": origin}
+        del data, columns  # before the next is read
 
 
 def check_record(record):
@@ -604,6 +605,7 @@ def keep_family(name, entry, tables, repeats=(), engine=None):
                 # of a table that was read it is known, and was compared
                 checksum = record.get("imported") and record.get("columns_sha256")
                 write_table(staged[path], columns, record, checksum)
+                del columns
                 records[path] = file_record(staged[path])
         # what lies there already
         for part in ladders:

@@ -378,13 +378,13 @@ def file_columns(data, record):
     if record.get("sealed") and pages[-32:] != seal(pages[:-32], footer):
         raise ValueError("it fails its checksum")
     schema = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name, dtype in COLUMNS.items()])
-    rows, columns = pq.read_table(pa.BufferReader(data)), {}
-    if rows.schema != schema or len(rows) != record["scored_tokens"]:
+    file, columns = pq.ParquetFile(pa.BufferReader(data)), {}
+    if file.schema_arrow != schema or file.metadata.num_rows != record["scored_tokens"]:
         raise ValueError("it has other columns or rows than its record says")
     for name in COLUMNS:
         # what is not known is null: a token 0, a tie with itself
-        column = rows[name].fill_null(pa.scalar(int(name == "ties"), rows[name].type))
-        columns[name] = column.to_numpy()
+        column = file.read([name])[name]
+        columns[name] = column.fill_null(int(name == "ties")).to_numpy()
     if columns_digest(columns) != record["columns_sha256"]:
         raise ValueError("its columns fail their checksum")
     return columns
