@@ -38,7 +38,6 @@ from rbplib.models import (
     choose_dtype,
     model_folder,
     sizes_of,
-    tokenizer_digest,
     tokenizer_place,
     window_length,
 )
@@ -262,14 +261,15 @@ def measure_model(loading, tasks, cut, progress, batch_tokens):
     batch_tokens = int(batch_tokens or max(length, many))
     for task in tasks:
         protocol = task.record["protocol"]
-        windows = cut_text(loaded.tokenizer, task.documents, length, protocol, cut)
+        by = loaded.tokenizer, loaded.record["tokenizer_digest"]
+        windows = cut_text(*by, task.documents, length, protocol, cut)
         with progress(task.path) if callable(progress) else nullcontext():
             measure_table(loaded, task, windows, progress is True, batch_tokens)
 
 
-def cut_text(tokenizer, documents, length, protocol, cut):
+def cut_text(tokenizer, tokenizer_digest, documents, length, protocol, cut):
     """Windows of a text; `cut` keeps those of each tokenizer, text, length and protocol."""
-    text = tokenizer_digest(tokenizer), documents.digest, length, protocol
+    text = tokenizer_digest, documents.digest, length, protocol
     if text not in cut:
         cut[text] = text_windows(tokenizer, documents.texts, length, protocol)
     return cut[text]

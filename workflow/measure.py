@@ -18,7 +18,7 @@ import transformers.modeling_utils  # noqa: F401
 from rbplib.cli import ended
 from rbplib.families import InputError
 from rbplib.measuring import cut_text, measured
-from rbplib.models import load_tokenizer, model_folder, window_length
+from rbplib.models import load_tokenizer, model_folder, tokenizer_digest, window_length
 from rbplib.table import resolve
 from rbplib.texts import load_documents, make_texts, unmade
 from workflow.book import Plan
@@ -40,7 +40,8 @@ def share(family, corpora, cut):
     model, length = family.models[0], window_length(family)
     tokenizer = load_tokenizer(model_folder(model, weights=False)[0], model.id)
     for corpus in corpora:
-        cut_text(tokenizer, load_documents(corpus), length, "paper", cut)
+        documents = load_documents(corpus)
+        cut_text(tokenizer, tokenizer_digest(tokenizer), documents, length, "paper", cut)
 
 
 def measure(part, book, jobs=1):
