@@ -13,9 +13,7 @@ kernel. Plain papermill runs a notebook by a kernel as ever, and what it shows i
 
 import argparse
 import ast
-import io
 import json
-import logging
 import os
 import platform
 import re
@@ -23,7 +21,7 @@ import shlex
 import subprocess
 import sys
 import time
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cache, partial
@@ -31,18 +29,8 @@ from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
-import matplotlib
 import nbformat
-import papermill
-from IPython.core.displayhook import DisplayHook
-from IPython.core.displaypub import DisplayPublisher
-from IPython.core.interactiveshell import InteractiveShell
-from matplotlib_inline.backend_inline import configure_inline_support
-from papermill.engines import Engine, papermill_engines
-from traitlets import Type
-from traitlets.config import Config
 
-from paper.book import as_words
 from paper.show.parameters import DECLARED, check_parameters
 from paper.show.plain import texts as titles
 from rbplib.cli import ended
@@ -72,7 +60,8 @@ LAST = "findings"  # it reads all pages before it
 NO_TABLE = "train_your_own"  # it takes a family, and trains models
 AUTHORS = "gpt2-authors"  # evidence of its own: only Findings shows it beside others
 MEASURING = ("device", "dtype", "replace")  # settings of the workflow that pages have no part in
-EVERY = ["rbplib/*.py", "workflow/pages.py", "notebooks/words.md"]  # what every page follows from
+EVERY = ["rbplib/*.py", "notebooks/words.md"]  # what every page follows from
+EVERY += ["workflow/pages.py", "workflow/engine.py"]
 EVERY += ["book/claims.yml", "book/findings.yml", "paper/show/charts/*.yml"]
 EVERY += ["published/*.csv", "published/ranks/*.*", "published/probes/*/*.csv"]
 IMPORT = re.compile(r"(?:from|import) ((?:paper|training)[.\w]*)(?: import (\([^)]*\)|.*))?")
@@ -81,9 +70,8 @@ PARAMETERS = {"parameters", "injected-parameters"}
 SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
 TITLE = re.compile(r"^\s*# (.*?)\s*$", re.M)
 FOLDERS = re.compile(r"(?<=[\"'])/(?:[^\"'/\n]+/)+(?=[^\"'/\n]+[\"'])")  # of a file given by path
-WARM = ("paper.evidence", "paper.show.figures", "paper.show.moving", "scipy.stats")  # are slow
+WARM = "workflow.engine paper.evidence paper.show.moving scipy.stats".split()  # slow to import
 IMPORTS = "logs/imports"  # what a page of each notebook imported
-INLINE = "module://matplotlib_inline.backend_inline"  # which a kernel has
 LIBRARIES = ("numpy", "scipy", "pandas", "statsmodels")
 
 
@@ -302,83 +290,6 @@ def stale(book):
 # ---- run one
 
 
-outputs = []  # of the cell that runs, in the order in which they come, as of a kernel
-
-
-def keep(kind, **parts):
-    outputs.append(nbformat.v4.new_output(kind, **parts))
-
-
-class Value(DisplayHook):
-    """Keeps the value of a cell's last line."""
-
-    def write_output_prompt(self):
-        """Nothing: it is no terminal."""
-
-    def write_format_data(self, data, metadata=None):
-        about = {"metadata": metadata or {}, "execution_count": self.prompt_count}
-        keep("execute_result", data=data, **about)
-
-
-class Display(DisplayPublisher):
-    """Keeps what a cell displays."""
-
-    def publish(self, data, metadata=None, **_):
-        keep("display_data", data=data, metadata=metadata or {})
-
-
-class Printed(io.TextIOBase):
-    """Standard output of cells."""
-
-    def write(self, text):
-        if outputs and outputs[-1].output_type == "stream":
-            outputs[-1].text += text
-        elif text:
-            keep("stream", name="stdout", text=text)
-        return len(text)
-
-
-class Shell(InteractiveShell):
-    displayhook_class = Type(Value)
-    display_pub_class = Type(Display)
-
-    def ask_exit(self):
-        raise SystemExit  # of exit() and quit()
-
-
-class InProcess(Engine):
-    """Papermill's engine without a kernel: cells run in this process, which serves one page."""
-
-    @classmethod
-    def execute_managed_notebook(cls, manager, kernel_name, **_):
-        shell = Shell.instance(config=Config({"HistoryManager": {"enabled": False}}))
-        matplotlib.use(INLINE)
-        matplotlib.interactive(True)
-        configure_inline_support(shell, INLINE)
-        for cell in manager.nb.cells:
-            if cell.cell_type != "code" or not cell.source.strip():
-                continue
-            outputs.clear()
-            with redirect_stdout(Printed()):
-                result = shell.run_cell(cell.source, store_history=True)
-            cell |= {"outputs": list(outputs), "execution_count": result.execution_count}
-            if not result.success:
-                error = result.error_before_exec or result.error_in_exec
-                raise error if isinstance(error, InputError) else failure(manager.nb, cell, error)
-
-
-def failure(notebook, cell, error):
-    """What a failed cell raises; the notebook as far as it ran is kept."""
-    path = root() / "logs" / f"failed-{os.getpid()}.ipynb"
-    write_text(path, nbformat.writes(notebook))
-    number = cell.metadata.get("cell", "of the parameters")
-    why = f"{type(error).__name__}: {error}"
-    return Failed(f"failed in cell {number} ({why}); the notebook as far as it ran is {path}")
-
-
-papermill_engines.register("in-process", InProcess)
-
-
 def run(page, made):
     """Run a page with papermill and write it to its place, whole and tidied."""
     with step("page", f"{page.folder}/{page.name}"):
@@ -407,11 +318,11 @@ def run(page, made):
 
 def execute(page):
     """The notebook as papermill ran it, in the root."""
+    from workflow import engine
+
     os.chdir(root())
-    logging.getLogger("papermill").setLevel(logging.ERROR)
     notebook = for_family(notebooks()[page.name], page.parameters.get("family"))
-    how = {"engine_name": "in-process", "progress_bar": False}
-    return papermill.execute_notebook(notebook, None, page.parameters, **how)
+    return engine.execute(notebook, page.parameters)
 
 
 def label(path):
@@ -454,6 +365,8 @@ def tidy(page, family=None):
     Templates are Markdown, parameter cells hidden, other code is folded, the first heading names
     the family unless it is the default or named already; run times and paths are dropped.
     """
+    from paper.book import as_words
+
     as_words(page)
     for number, cell in enumerate(page.cells):
         tags = set(cell.metadata.get("tags", []))
