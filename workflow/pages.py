@@ -33,6 +33,7 @@ import nbformat
 
 from paper.show.parameters import DECLARED, check_parameters
 from paper.show.plain import texts as titles
+from rbplib import table
 from rbplib.cli import ended
 from rbplib.families import (
     InputError,
@@ -71,6 +72,7 @@ SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
 TITLE = re.compile(r"^\s*# (.*?)\s*$", re.M)
 FOLDERS = re.compile(r"(?<=[\"'])/(?:[^\"'/\n]+/)+(?=[^\"'/\n]+[\"'])")  # of a file given by path
 WARM = "workflow.engine paper.evidence paper.show.moving scipy.stats".split()  # slow to import
+SMALL = 2**22  # bytes of a rank table that is kept for all pages of a run
 IMPORTS = "logs/imports"  # what a page of each notebook imported
 LIBRARIES = ("numpy", "scipy", "pandas", "statsmodels")
 
@@ -406,13 +408,27 @@ def prepare():
     svg_of(pyplot.figure())
     pyplot.close()
 
+    # a table's columns by its bytes, of small tables
+    known, read = {}, table.file_columns
+
+    def once(data, record):
+        if data not in known and len(data) < SMALL:
+            known[data] = read(data, record)
+        return known.get(data) or read(data, record)
+
+    table.file_columns = once
+
 
 def warm(page, made):
-    """`run` of a page as a step; what a page of the same notebook imported is imported here."""
+    """`run` of a page as a step; what a page of the same notebook imported is imported here, and
+    what its family's pages read is read, once for all."""
     path = root() / IMPORTS / page.name
     for name in path.read_text(encoding="utf-8").split() if path.is_file() else ():
         with suppress(Exception):  # a page tells best what it lacks
             import_module(name)
+    for path in tables(page) if table.file_columns.__name__ == "once" else ():
+        with suppress(InputError):
+            table.read_table(path)
     return partial(run, page, made)
 
 
