@@ -6,5 +6,7 @@ ENV HF_HOME=/hf RBP_ROOT=/rbp
 WORKDIR /rbp
 COPY . .
 RUN make env PYTHON=python
+# in the image, not anew in each container; of packages some files are templates and compile not
+RUN .venv/bin/python -m compileall -q .venv/lib > /dev/null || true
 ENV PATH=/rbp/.venv/bin:$PATH
 CMD ["make", "book"]

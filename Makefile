@@ -7,10 +7,12 @@ VENV    ?= .venv
 GIVEN   := FAMILIES PAGE FAMILY CORPUS PAPER
 $(foreach name,$(GIVEN),$(eval override $(name) := $$(value $(name))))
 export PYTHON VENV $(GIVEN)
+# Packages are compiled when they are first imported, one module in four, and kept, whatever the shell says.
+export PYTHONDONTWRITEBYTECODE :=
 IN      := "$$VENV/bin/python"
 READY   := $(VENV)/.ready
 TORCH   := $(shell sed -n 's/.*"\(torch==[^"]*\)".*/\1/p' pyproject.toml)
-PIP     := $(IN) -m pip install -q --disable-pip-version-check --progress-bar on
+PIP     := $(IN) -m pip install -q --no-compile --disable-pip-version-check --progress-bar on
 UV      := "$$VENV/bin/uv" pip
 NEEDED  := Python 3.11, 3.12 or 3.13 is needed
 
@@ -55,7 +57,7 @@ $(READY): requirements.lock requirements-first.lock pyproject.toml
 	@if [ -n "$$PIP_EXTRA_INDEX_URL$$PIP_FIND_LINKS" ]; then \
 	        echo "torch is taken from where pip is told to look, without a hash"; $(PIP) --no-deps $(TORCH); \
 	    else $(PIP) --require-hashes -r requirements-first.lock; fi
-	@$(UV) install --require-hashes --no-deps --compile-bytecode --python $(IN) -r requirements.lock
+	@$(UV) install --require-hashes --no-deps --python $(IN) -r requirements.lock
 	@$(UV) install -q --python $(IN) --no-build-isolation --no-deps -e .
 	@rm -f "$$VENV.begun"; touch $@
 

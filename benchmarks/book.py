@@ -44,7 +44,7 @@ def copy_checkout(place):
 
 def spent(command, place):
     """(core-seconds of a program with its children, seconds)."""
-    names = ("RBP_ROOT", "RBP_RESULTS", "VIRTUAL_ENV")
+    names = "RBP_ROOT RBP_RESULTS VIRTUAL_ENV PYTHONDONTWRITEBYTECODE".split()  # as of the Makefile
     environment = {key: value for key, value in os.environ.items() if key not in names}
     environment["PYTHONPATH"] = str(place)  # pages import the copy, too
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
