@@ -16,7 +16,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "paper": 41_880,
     "workflow": 8_500,  # with the Snakefile
     "corpora": 1_910,
-    "book": 10_200,
+    "book": 10_220,
     "training": 12_900,
     "benchmarks": 10_200,
     "tests": 108_270,

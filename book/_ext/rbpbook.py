@@ -1,6 +1,9 @@
 """The book's extensions, and what makes a build of many alike pages quick."""
 
 import gc
+from functools import cache
+
+from sphinx.search.en import SearchEnglish
 
 PARTS = ("rbplinks", "rbppage", "rbprun", "rbpoffline", "rbpterms", "rbplight")
 
@@ -45,6 +48,7 @@ def make_contents_once(app):
 def setup(app):
     # pages are trees of small parts, and looking through them for rubbish takes long
     gc.set_threshold(100_000, 50, 50)
+    SearchEnglish.stem = cache(SearchEnglish.stem)  # of a word of all pages, once
     make_contents_once(app)
     for part in PARTS:
         app.setup_extension(part)
