@@ -17,9 +17,10 @@ import re
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from tempfile import mkdtemp
+from zipfile import is_zipfile
 
 from rbplib.families import (
     DTYPES,
@@ -343,6 +344,7 @@ def load_weights(weights_path, model_id, dtype, device):
         check_numbers(config, weights_path, model_id)
     elif not is_quantised(config):
         check_stored(weights_path, model_id)
+    check_class(config, model_id)
     # the weights; each parameter must have come from the files
     with telling(f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"):
         net, report = AutoModelForCausalLM.from_pretrained(
@@ -356,6 +358,8 @@ def load_weights(weights_path, model_id, dtype, device):
             **options,
         )
     check_keys(report, model_id)
+    if weights_path.is_dir():
+        check_rotary(net, weights_path, model_id)
     speed_up(net)
     return net.eval().requires_grad_(False)
 
@@ -477,7 +481,7 @@ def check_stored(weights_path, model_id):
     """Refuse weights of a folder that are stored in 8 bits or as integers: without a configuration
     of how they were quantised they would be read as they lie, without their scale; and biases of
     attention that the model has no place for, which bear a mask's name."""
-    for name, kind, shape in stored(weights_path):
+    for name, kind, shape, _ in stored(weights_path):
         if COMPUTED.search(name) and (len(shape) != 1 or not name.endswith(".bias")):
             continue
         if kind not in PLAIN:
@@ -492,8 +496,44 @@ def check_stored(weights_path, model_id):
             )
 
 
+def check_class(config, model_id):
+    """Refuse a configuration that names a class transformers lacks: its type would be read as that
+    of another. Old versions wrote some names in other capitals."""
+    import transformers
+
+    there = {name.lower() for name in dir(transformers)}
+    for name in config.architectures or ():
+        if name.lower() not in there:
+            raise InputError(
+                f"model {model_id!r} is a {name} ('architectures' of its config.json), which "
+                "transformers lacks: install the version that has it, or name the class that its "
+                "weights are of."
+            )
+
+
+def check_rotary(net, weights_path, model_id):
+    """Refuse frequencies of rotary positions that are not those of the configuration, but for
+    rounding to half precision; where positions are scaled, old versions kept what is not."""
+    import torch
+
+    modules = [module for module in net.modules() if hasattr(module, "inv_freq")]
+    if any(getattr(module, "rope_type", "default") != "default" for module in modules):
+        return
+    mine = [module.inv_freq.flatten().float().cpu() for module in modules]
+    for name, _, _, read in stored(weights_path) if mine else ():
+        if not re.search(r"(^|\.)inv_freq$", name):
+            continue
+        kept = read().flatten().float()
+        if not any(len(f) == len(kept) and torch.allclose(kept, f, 1e-2, 1e-7) for f in mine):
+            raise InputError(
+                f"the weights of {model_id!r} hold {name} of other values than its configuration "
+                "gives: correct 'rope_theta', or what else the config.json says of positions."
+            )
+
+
 def stored(weights_path):
-    """(name, dtype, shape) of each tensor in the files of a folder; no numbers are read."""
+    """(name, dtype, shape, what reads it) of each tensor in the files of a folder; no numbers are
+    read before."""
     import torch
     from safetensors import safe_open
 
@@ -501,13 +541,16 @@ def stored(weights_path):
     for path in files or sorted(weights_path.glob("pytorch_model*.bin")):
         with telling(f"{path} could not be loaded, give a whole copy in safetensors"):
             if not files:
-                for name, tensor in torch.load(path, "meta", weights_only=True).items():
-                    yield name, str(tensor.dtype).removeprefix("torch."), tensor.shape
+                mapped = is_zipfile(path)  # as of torch 1.6 and later
+                for name, tensor in torch.load(path, "cpu", weights_only=True, mmap=mapped).items():
+                    kind = str(tensor.dtype).removeprefix("torch.")
+                    yield name, kind, tensor.shape, tensor.clone
                 continue
             with safe_open(path, "pt") as file:
                 for name in file.keys():  # noqa: SIM118
                     part = file.get_slice(name)
-                    yield name, part.get_dtype(), part.get_shape()
+                    read = partial(file.get_tensor, name)
+                    yield name, part.get_dtype(), part.get_shape(), read
 
 
 def check_numbers(config, path, model_id):

@@ -146,6 +146,24 @@ BAD = {  # what is done to the folder, and what the sentence must say
     "a bias by a mask's name": (surplus("transformer.h.0.attn.bias"), "hold a bias, .*attn.bias"),
     "text cut at random": (dropout, "cuts text at random"),
     "kernels of a repository": (config(attn_implementation="owner/k"), "attn_impl.*is not run"),
+    "a class that transformers lacks": (
+        config(architectures=["GPT2LMHeadModelEagle"]),
+        "is a GPT2LMHeadModelEagle .*transformers lacks",
+    ),
+    "other rotary frequencies": (
+        lambda f: (
+            other("llama")(f),
+            surplus("model.layers.0.self_attn.rotary_emb.inv_freq", 4)(f),
+        ),
+        "hold model.layers.0.*inv_freq of other values.*rope_theta",
+    ),
+    "other rotary frequencies, pickled": (
+        lambda f: (
+            other("gpt_neox")(f),
+            pickled(f, {"gpt_neox.rotary_emb.inv_freq": torch.ones(9)}),
+        ),
+        "inv_freq of other values",
+    ),
     "an adapter": (adapter, r"adapter beside .*merge_and_unload.*give its folder"),
     "own code of a known kind": (
         config(auto_map={"AutoModelForCausalLM": "x.C"}),
@@ -206,6 +224,16 @@ def test_what_older_versions_saved_beside_the_weights_is_no_harm(good, tmp_path,
     tensors(lambda state: state.update(old))(folder)
     assert load_model(hub_model(folder)).record["nonembedding_params"] > 0
     assert capsys.readouterr().err == ""
+
+
+def test_rotary_frequencies_kept_in_half_precision_are_those_of_the_configuration(good, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(good, folder)
+    other("llama")(folder)
+    theirs = load_model(hub_model(folder)).model.model.rotary_emb.inv_freq
+    name = "model.layers.0.self_attn.rotary_emb.inv_freq"
+    tensors(lambda state: state.update({name: theirs.half()}))(folder)
+    load_model(hub_model(folder))
 
 
 def test_the_family_shares_a_tokenizer_above_its_models(good, tmp_path):
