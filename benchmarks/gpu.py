@@ -2,10 +2,10 @@
 
     python -m benchmarks gpu [--minutes 4] [--rounds 7]
 
-Right first: nothing is timed where a count is wrong. Then heads, rows at once, the kernel alone and
-whole models, each in turn in one process. A way that fails, or does not fit, is named and passed
-over, and so is what there was no time for: what runs when the time is up is stopped. The record is
-written after each section. Without CUDA it says so.
+Right first: nothing is timed where a count is wrong. Then heads, the kernel alone and whole models,
+each in turn in one process. A way that fails, or does not fit, is named and passed over, and so is
+what there was no time for: what runs when the time is up is stopped. The record is written after
+each section. Without CUDA it says so.
 """
 
 import os
@@ -34,7 +34,6 @@ HEADS = [  # rows, V, d, stored
 ALONE = [(16_384, 50_304, dtype) for dtype in kernel.DTYPES]
 MODELS = [("410m", 16, 512), ("410m", 8, 2048), ("1.4b", 16, 512), ("1.4b", 8, 2048)]
 QUICK = [1, 33], [(64, 3_000, 32, torch.float32)], [(64, 3_000, torch.float32)], [("tiny", 2, 16)]
-PEAK = {"H200": 4.8e12, "H100 PCIe": 2.0e12, "H100": 3.35e12, "A100": 2.0e12, "B200": 8.0e12}
 
 
 def by_logits(of_logits):
@@ -51,7 +50,6 @@ WAYS = {
     "logits, compare, log_softmax": heads.compare,
     "logits, cross_entropy": cross_entropy,
     "linear_cross_entropy": heads.cross_entropy,
-    "logits, topk(10)": by_logits(lambda logits, targets: logits.topk(10)),
 }
 MODEL_WAYS = {
     common.OURS: peers.rbplib,
@@ -138,15 +136,6 @@ def time_heads(size, *how):
     return timed(WAYS, heads.states(*size[:3], how[1], size[3]), size[0], *how)
 
 
-def time_rows(size, *how):
-    """The head by how many rows are scored at once."""
-    ways = {}
-    for rows in (ranks.DEVICE_ROWS, 128, 256, 1024, 2048, 4096):
-        name = f"{rows} rows" if ways else common.OURS
-        ways[name] = mock.patch.object(ranks, "DEVICE_ROWS", rows)(ranks.head_ranks)
-    return timed(ways, heads.states(*size[:3], how[1], size[3]), size[0], *how)
-
-
 def time_alone(size, count, device, end):
     """The kernel alone by threads of a row, beside what only reads: terabytes a second."""
     rows, vocab, dtype = size
@@ -156,8 +145,6 @@ def time_alone(size, count, device, end):
     for threads in (256, 512, 1024):
         counted = partial(kernel.counted, scores, targets, ranks._count)
         ways[f"{threads} threads a row"] = mock.patch.object(kernel, "THREADS", threads)(counted)
-    name = torch.cuda.get_device_name() if device == "cuda" else ""
-    peak = next((rate for key, rate in PEAK.items() if key in name), None)
     # each as fast as its median
     cells = {}
     for name, way in ways.items():
@@ -165,8 +152,7 @@ def time_alone(size, count, device, end):
         way()
         taken = [common.seconds(way, device=device) for _ in range(count)]
         rate = scores.nbytes / statistics.median(taken)
-        share = f", {rate / peak:.0%} of the peak" if peak else ""
-        cells[name] = f"{rate / 1e12:.2f} TB/s{share}"
+        cells[name] = f"{rate / 1e12:.2f} TB/s"
     return cells
 
 
@@ -204,7 +190,6 @@ def sections(sizes, count, device, end):
     yield text, bad
     timings = {
         "The head alone": (time_heads, sizes[1]),
-        "Rows at once": (time_rows, sizes[1][:1]),
         "The kernel alone": (time_alone, sizes[2]),
         "Whole models": (time_models, sizes[3]),
     }

@@ -2,9 +2,12 @@
 
     python -m benchmarks ranks [--rounds 5]
 
-Contenders of one model are timed in turn in one process, since only ratios in it count. Peak memory
-above the loaded model is that of a process of its own.
+Contenders of one model run in turn in one process, since only ratios in it count. CPU time of one
+thread is told, of which neighbours cost little. Peak memory above the loaded model is that of a
+process of its own.
 """
+
+import time
 
 import torch
 
@@ -14,8 +17,9 @@ SHAPES, BATCH = ("14m", "70m"), (4, 512)
 
 
 def child(shape, batch, length, name, count):
-    """Seconds of all contenders of one model, in turns; or the peak memory of one above the loaded
-    model, MB."""
+    """CPU-seconds of all contenders of one model, in turns; or the peak memory of one above the
+    loaded model, MB."""
+    torch.set_num_threads(1)
     ways = {name: way for name, (way, _) in peers.CONTENDERS.items()}
     with torch.inference_mode():
         model = peers.make_model(shape)
@@ -25,7 +29,7 @@ def child(shape, batch, length, name, count):
             way(model, ids[:1, :16] if name in ways else ids[:1])
         if name in ways:
             return common.peak_mb(ways[name], model, ids)
-        return common.rounds(ways, (model, ids), int(count))
+        return common.rounds(ways, (model, ids), int(count), clock=time.process_time)
 
 
 def run(options):
@@ -41,10 +45,13 @@ def run(options):
         for name in peers.CONTENDERS:
             rates.append(common.cell(times, name, scale, ".0f"))
             peaks.append(f"{common.child('ranks', shape, batch, length, name, 1):,.0f}")
-        columns |= {f"{shape.upper()}, us a token": rates, f"{shape.upper()}, memory, MB": peaks}
+        columns |= {
+            f"{shape.upper()}, CPU-us a token": rates,
+            f"{shape.upper()}, memory, MB": peaks,
+        }
         raw[shape] = times
     lines = zip(peers.CONTENDERS, *columns.values(), strict=True)
-    return common.table(["", *columns], lines), {"seconds": raw}
+    return common.table(["", *columns], lines), {"cpu_seconds": raw}
 
 
 main = common.program("ranks", __doc__, run, child)

@@ -25,7 +25,7 @@ def test_a_way_that_is_wrong_is_not_timed(capsys, monkeypatch):
 def test_bootstraps_agree(capsys, monkeypatch):
     assert bootstrap.main(["--quick"]) == 0
     assert "| scipy.stats.bootstrap | " in capsys.readouterr().out
-    monkeypatch.setattr("benchmarks.common.child", lambda _, name, *size: (1.0, [len(name)]))
+    monkeypatch.setattr("benchmarks.common.child", lambda _, name, *__, **___: (1.0, [len(name)]))
     assert bootstrap.main(["--quick"]) == 1
 
 

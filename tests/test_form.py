@@ -18,7 +18,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "corpora": 1_910,
     "book": 10_220,
     "training": 12_900,
-    "benchmarks": 10_200,
+    "benchmarks": 10_040,
     "tests": 108_430,
 }
 SILENT = {
