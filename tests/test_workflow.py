@@ -214,6 +214,11 @@ def test_what_runs_again_after_an_edit(place, edit):
     assert planned() == tuple(expected)
 
 
+def test_an_unchanged_book_is_named_without_snakemake(place):
+    run = make(place)
+    assert run.returncode == 0 and "as it was" in run.stdout and not run.stderr
+
+
 @pytest.mark.parametrize("edit", REPLACED)
 def test_a_table_of_another_record_is_measured_again_only_where_asked(place, edit):
     how, *expected = REPLACED[edit]

@@ -250,7 +250,7 @@ def start(families=(), corpora=(), jobs=None, gpus=1, **settings):
     command += ["--runtime-source-cache-path", temporary / "sources"]
     os.environ["RBP_BOOK"] = str(alone())
     if Plan(settings).is_current():
-        return f"first page: {root() / '_build/html/index.html'}, as it was"
+        return print(f"first page: {root() / '_build/html/index.html'}, as it was")
     # what a killed book left here the next one removes
     shutil.rmtree(temporary, ignore_errors=True)
     with telling(f"{temporary} cannot be made anew, move it away"):
