@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 from itertools import islice
-from unittest.mock import patch
 
 import pandas as pd
 
-from rbplib import ranks
 from rbplib.families import results_dir
 from rbplib.measuring import measure
 from rbplib.table import DEFINITIONS
@@ -31,23 +29,18 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
     Measured where missing, one forward pass per weights; kept under results/precision/, apart
     from other tables, in folders that name the number of documents, so that samples never mix.
     """
+    from rbplib.heads import shared_states  # loads torch
+
     sample = load_documents(corpus)
-    tables, states, make = {}, {}, ranks.final_hidden
-
-    # a forward pass for both heads of the same weights
-    def once(model, ids):
-        key = model.name_or_path, model.dtype, ids.numpy().tobytes()
-        if key not in states:
-            states[key] = make(model, ids)
-        return states[key]
-
+    tables = {}
     texts = list(islice(sample.texts, documents))
     some = [replace(sample, texts=texts, units=sample.units[:documents])]  # but the whole's digest
-    for name in conditions:
-        weights, head = CONDITIONS[name]
-        folder = results_dir() / "precision" / f"{name.replace(' ', '-')}-{documents}"
-        how = {"dtype": weights, "head_dtype": head, "results": folder, "samples": some}
-        with patch.object(ranks, "final_hidden", once):
+    # heads of the same weights share a forward pass
+    with shared_states():
+        for name in conditions:
+            weights, head = CONDITIONS[name]
+            folder = results_dir() / "precision" / f"{name.replace(' ', '-')}-{documents}"
+            how = {"dtype": weights, "head_dtype": head, "results": folder, "samples": some}
             tables[name] = measure(family, corpus, **how)
     return tables
 

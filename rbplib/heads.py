@@ -9,6 +9,7 @@ for its own logits.
 
 import warnings
 import weakref
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 PROBE_TOKENS = 16
+_SHARED = {}  # "states": those that forward passes made, by weights and ids, within `shared_states`
 MULTIPLIERS = ("logit_scale", "lm_head_multiplier")  # Cohere; Falcon-H1
 DIVISORS = ("logits_scaling",)  # Granite
 CAPS = ("final_logit_softcapping", "logits_soft_cap")  # Gemma 2; RecurrentGemma
@@ -80,6 +82,19 @@ class _HeadReached(Exception):
     """Ends a model's forward pass before its head; holds what the head would have been given."""
 
 
+@contextmanager
+def shared_states():
+    """Within it the same weights read the same ids once, for heads of several precisions.
+
+    Cost: the memory of all states, B T d numbers for each batch.
+    """
+    _SHARED["states"] = {}
+    try:
+        yield
+    finally:
+        del _SHARED["states"]
+
+
 def final_hidden(model, input_ids):
     """Final hidden states (B, T, d) of a causal language model on ids, int64 (B, T).
 
@@ -88,7 +103,16 @@ def final_hidden(model, input_ids):
 
     Raises LookupError: the model never calls its output embedding as a module.
     """
+    states = _SHARED.get("states")
+    if states is None:
+        return _forward(model, input_ids)
+    key = model.name_or_path, model.dtype, input_ids.cpu().numpy().tobytes()
+    if key not in states:
+        states[key] = _forward(model, input_ids)
+    return states[key]
 
+
+def _forward(model, input_ids):
     # end the forward pass where the head would begin
     def stop(module, inputs):
         raise _HeadReached(inputs[0])
