@@ -185,7 +185,7 @@ def fit_form(S, D, loss, form, huber=None):
         """Where MINPACK comes to; the differences about a point are told by one call."""
         last, ahead = start, []
 
-        def told(theta):
+        def miss_at(theta):
             nonlocal last, ahead
             if not ahead and theta[-1] == last[-1]:
                 moved = last + np.diag(STEP * np.where(last, np.abs(last), 1))
@@ -195,7 +195,7 @@ def fit_form(S, D, loss, form, huber=None):
             last = theta.copy()
             return miss(theta)
 
-        return leastsq(told, start, maxfev=8000, full_output=True, **PRECISE)[0]
+        return leastsq(miss_at, start, maxfev=8000, full_output=True, **PRECISE)[0]
 
     return JointLaw(form, centre, values(min(map(search, starts), key=squares)))
 

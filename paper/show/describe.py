@@ -20,7 +20,7 @@ def describe(figure):
     line.
     """
     panels = [figure.get_suptitle()]
-    axes_told = set()
+    axes_before = set()
     for ax in seen_axes(figure):
         drawn = parts(ax)
         rows = row_values(ax, drawn)
@@ -29,10 +29,10 @@ def describe(figure):
         between = ", " if rows else " against "
         axes = between.join(filter(None, labels))
         # labels of axes that panels share are told once
-        head = [ax.get_title(), "" if axes in axes_told else axes]
-        axes_told.add(axes)
-        told = ", ".join(filter(None, head)), "; ".join(dict.fromkeys(filter(None, values)))
-        panels.append(": ".join(filter(None, told)))
+        head = [ax.get_title(), "" if axes in axes_before else axes]
+        axes_before.add(axes)
+        said = ", ".join(filter(None, head)), "; ".join(dict.fromkeys(filter(None, values)))
+        panels.append(": ".join(filter(None, said)))
     return f"{'. '.join(filter(None, panels))}."
 
 

@@ -15,7 +15,7 @@ from rbplib.law import EXPLAINED
 
 ZERO = 1e-9  # differences of float64 numbers leave as much
 NO_INTERVAL, NO_VALUE = "(no interval)", "no value"
-FILTERS = "short low middle high typical told others names counts tally known sides".split()
+FILTERS = "short low middle high typical counted others names counts tally known sides".split()
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -111,7 +111,7 @@ def typical(values, how=3, around=()):
     return f"{text} (median {middle(values, how)})" if " to " in text else text
 
 
-def told(values):
+def counted(values):
     """How many of values are numbers."""
     values = [*values]
     return share(len(known(values)), len(values))
