@@ -66,9 +66,9 @@ def surely(rows):
     not_rejected: no noise known rejects the line at 5%. noise_enough: whether all noise known is,
     see `enough`.
     """
-    known = known_interval(rows)
-    sure = beyond(known.where(finite(known), rows["ci_models"]))
-    rows = rows.assign(ci_known=known, sure_alpha=sure.mask(sure == 0))
+    intervals = known_interval(rows)
+    sure = beyond(intervals.where(finite(intervals), rows["ci_models"]))
+    rows = rows.assign(ci_known=intervals, sure_alpha=sure.mask(sure == 0))
     if "explained_by" not in rows:
         return rows
     not_rejected = rows["explained_by"].map(ANY_NOISE).astype("boolean")
@@ -169,8 +169,8 @@ def pair_row(frame, gap=np.nan, **place):
 
 def differences(rows):
     """Rows of differences with their interval over what noise is known, and what lies beyond it."""
-    known = known_interval(rows)
-    return rows.assign(ci_known=known, beyond_noise=beyond(known))
+    intervals = known_interval(rows)
+    return rows.assign(ci_known=intervals, beyond_noise=beyond(intervals))
 
 
 def above_one(intervals):

@@ -134,8 +134,8 @@ def dots(losses):
         values = np.array([loss.values for loss in by_k.values()]).T  # (M, K)
         models = next(iter(by_k.values())).models
         for model, nats in zip(models, values, strict=True):
-            known = [x if np.isfinite(x) else None for x in nats.tolist()]
-            rows.append({"corpus": title(corpus), "ks": [*by_k], "model": model, "losses": known})
+            finite = [x if np.isfinite(x) else None for x in nats.tolist()]
+            rows.append({"corpus": title(corpus), "ks": [*by_k], "model": model, "losses": finite})
     most = max(len(row["ks"]) for row in rows)
     return chart("dots", rows, last=most - 1)
 

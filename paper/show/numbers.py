@@ -15,7 +15,7 @@ from rbplib.law import EXPLAINED
 
 ZERO = 1e-9  # differences of float64 numbers leave as much
 NO_INTERVAL, NO_VALUE = "(no interval)", "no value"
-FILTERS = "short low middle high typical counted others names counts tally known sides".split()
+FILTERS = "short low middle high typical counted others names counts tally finite sides".split()
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -69,7 +69,7 @@ def p_value(p):
 # ---- what a sentence says of many numbers, or of words
 
 
-def known(values):
+def finite(values):
     """Those of values that are finite numbers: list."""
     numbers = [x for x in values if not (isinstance(x, str) or pd.isna(x))]
     return [x for x in numbers if np.isfinite(x)]
@@ -82,7 +82,7 @@ def digits(value, how=2, around=()):
         if how == "%":
             return f"{number(100 * value, 2)}%"
         return p_value(value) if how == "p" else number(value, how)
-    numbers = known(value)
+    numbers = finite(value)
     if not numbers:
         return NO_VALUE
     # both ends; one number where there is one alone
@@ -96,7 +96,7 @@ def quantile(of):
     """A filter: that quantile of the numbers among values."""
 
     def shown(values, how=3):
-        numbers = known(values)
+        numbers = finite(values)
         return digits(np.quantile(numbers, of), how) if numbers else NO_VALUE
 
     return shown
@@ -114,12 +114,12 @@ def typical(values, how=3, around=()):
 def counted(values):
     """How many of values are numbers."""
     values = [*values]
-    return share(len(known(values)), len(values))
+    return share(len(finite(values)), len(values))
 
 
 def others(values):
     """How many of the numbers are not 0."""
-    numbers = known(values)
+    numbers = finite(values)
     return share(sum(x != 0 for x in numbers), len(numbers))
 
 

@@ -28,12 +28,12 @@ def check_parameters(cell, given, page):
         cell: source of its parameters cell, with their kinds. given: {name: value}. page: its name,
         for the sentence.
     """
-    known = {name: rest for name, *rest in DECLARED.findall(cell)}
+    declared = {name: rest for name, *rest in DECLARED.findall(cell)}
     for name, value in given.items():
-        if name not in known:
-            hint = nearest(name, known) if known else "it takes none."
+        if name not in declared:
+            hint = nearest(name, declared) if declared else "it takes none."
             raise InputError(f"{page} has no parameter {name!r}: {hint}")
-        kind, default = known[name]
+        kind, default = declared[name]
         # the comment of some says what empty text asks for
         if value == "" and re.search(rf"^{name}: str .*\bempty\b", cell, re.M):
             continue

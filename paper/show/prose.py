@@ -67,7 +67,7 @@ def templates():
     options |= {"comment_start_string": "{##", "comment_end_string": "##}"}
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, **options)
     environment.filters |= FILTERS
-    environment.tests["known"] = lambda value: np.isfinite(np.array(value, float)).all()
+    environment.tests["finite"] = lambda value: np.isfinite(np.array(value, float)).all()
     macros = held("notebooks", "words.md").read_text(encoding="utf-8")
     environment.globals["words"] = environment.from_string(macros).module
     return environment
