@@ -34,8 +34,8 @@ class Contrast:
     drawn: np.ndarray | None  # float64 (B,), over resampled sources, the same ones for every family
     n_sources: int
     length: float  # |weights|: trainings of standard deviation sd move the value by sd * length
-    again_y: np.ndarray | None  # float64 (R,), of models from other seeds, several of one size
-    again_S: np.ndarray | None
+    repeats_y: np.ndarray | None  # float64 (R,), of models from other seeds, several of one size
+    repeats_S: np.ndarray | None
 
     @property
     def interval(self):
@@ -127,9 +127,9 @@ def pooled(contrasts):
     free, trainings = min(c.n_sources for c in contrasts) - 1, np.nan
 
     # and of the trainings, as if those of all families moved together
-    if all(c.again_y is not None for c in contrasts):
-        sizes = [group[0].again_S for group in families.values()]
-        scatter = map(spread_of_trainings, means("again_y", families), sizes)
+    if all(c.repeats_y is not None for c in contrasts):
+        sizes = [group[0].repeats_S for group in families.values()]
+        scatter = map(spread_of_trainings, means("repeats_y", families), sizes)
         sds, dfs = zip(*scatter, strict=True)
         trainings = float(np.mean(np.multiply(sds, means("length", families))))
         if min(dfs):

@@ -40,7 +40,7 @@ def seeded_loss(rng, seeds, sizes=6, between=0.02, within=0.02, S=(1e6, 1e9), le
     return replace(loss, repeats=loss)
 
 
-def planted_loss(y, source_sd, again=3):
+def planted_loss(y, source_sd, repeated=3):
     """A Loss whose log is y (M,) plus one draw of training noise a model and one of text a source.
 
     Its `repeats` hold `again` further trainings of every size; None at 0.
@@ -56,9 +56,9 @@ def planted_loss(y, source_sd, again=3):
         return Loss(sums=100 * hard * loss, totals=totals, S=S, hits=False, **named)
 
     loss = trained(y, S, hard)
-    if not again:
+    if not repeated:
         return loss
-    many = np.tile(np.arange(len(y)), again)
+    many = np.tile(np.arange(len(y)), repeated)
     return replace(
         loss,
         repeats=trained(y[many], S[many], np.repeat(hard.mean(axis=1)[:, None], len(many), axis=1)),

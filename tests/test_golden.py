@@ -44,12 +44,12 @@ def tables(names):
 
 def losses():
     """{name: Loss} with the trainings that tell how models of one size differ."""
-    ladder, again = tables(LADDER), tables(AGAIN)
-    found = {f"-log RBP_{k}": rbp.rbp_loss(ladder, k, repeats=again) for k in (1, 10, 100)}
-    found["cross-entropy"] = rbp.cross_entropy(ladder, again)
-    found["rank entropy"] = rbp.rank_entropy(ladder, again)
+    ladder, repeated = tables(LADDER), tables(AGAIN)
+    found = {f"-log RBP_{k}": rbp.rbp_loss(ladder, k, repeats=repeated) for k in (1, 10, 100)}
+    found["cross-entropy"] = rbp.cross_entropy(ladder, repeated)
+    found["rank entropy"] = rbp.rank_entropy(ladder, repeated)
     for N in (2, 5):
-        found[f"-log p_{N}"] = run_loss(ladder, 100, N, again)
+        found[f"-log p_{N}"] = run_loss(ladder, 100, N, repeated)
     return found
 
 

@@ -34,20 +34,20 @@ def write(out):
     for path, record in records(out):
         by_family.setdefault(path.parent.name, []).append((path, record))
     for family, title in TITLES.items():
-        again = by_family.get(f"{family}-seeds", [])
+        repeated = by_family.get(f"{family}-seeds", [])
         if family in by_family:
             # A family that was not trained again takes the scatter of one that was.
-            seeds = family if again else REPEATED_FAMILY
+            seeds = family if repeated else REPEATED_FAMILY
             lines = ["embedded: true", f"repeats: {seeds}-seeds"]
             write_family(family, title, NOTES[family], lines, by_family[family])
-        if again:
+        if repeated:
             # The ladder's own training is the third of each size.
-            sizes = {record["nonembedding_params"] for _, record in again}
+            sizes = {record["nonembedding_params"] for _, record in repeated}
             ladder = [pair for pair in by_family[family] if nonembedding(pair) in sizes]
             few = len(sizes) < len(by_family[family])
             words = f"{len(sizes)} sizes" if few else "Every size"
             note = NOTE_OF_SEEDS.format(title=title, sizes=words)
-            models = sorted(again + ladder, key=nonembedding)
+            models = sorted(repeated + ladder, key=nonembedding)
             write_family(f"{family}-seeds", f"{title}, repeated", note, [], models)
 
 

@@ -88,9 +88,9 @@ def write_budget(name, tokens, models, repeats):
     families = []
     if repeats:
         repeated = ladders.sizes(ladders.GRID_FAMILY)
-        again = [place for place in places if place.name in repeated]
-        again += [folder() / f"{name}.repeats" / record["size"] for record in repeats]
-        families.append(describe(f"{name}.repeats", tokens, again))
+        several = [place for place in places if place.name in repeated]
+        several += [folder() / f"{name}.repeats" / record["size"] for record in repeats]
+        families.append(describe(f"{name}.repeats", tokens, several))
     families.append(describe(name, tokens, places, *families))
     entry = {"tokens": tokens}
     for family in families:

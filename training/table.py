@@ -146,11 +146,11 @@ def scatter_rows(out):
         place.append(math.log(record["heldout_loss"]))
     # pooled over the sizes that were trained again
     for family, sizes in by_size.items():
-        again = [losses for losses in sizes.values() if len(losses) > 1]
-        free = sum(len(losses) - 1 for losses in again)
+        repeated = [losses for losses in sizes.values() if len(losses) > 1]
+        free = sum(len(losses) - 1 for losses in repeated)
         if free:
-            squares = sum(statistics.pvariance(losses) * len(losses) for losses in again)
-            yield f"| {family} | {len(again)} | {math.sqrt(squares / free):.2%} | {free} |"
+            squares = sum(statistics.pvariance(losses) * len(losses) for losses in repeated)
+            yield f"| {family} | {len(repeated)} | {math.sqrt(squares / free):.2%} | {free} |"
 
 
 def row(family, name, record, digest):

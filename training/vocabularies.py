@@ -25,8 +25,8 @@ COLUMNS = ("vocabulary", "size", "seed", "corpus", "k", "value", "total", "bytes
 
 def runs():
     """(vocabulary, name of a size, seed): every vocabulary once, then the embedded one again."""
-    again = [(VOCABULARY, seed) for seed in ladders.OTHER_SEEDS]
-    ladders_to_train = [*((vocabulary, ladders.SEED) for vocabulary in SIZES), *again]
+    repeated = [(VOCABULARY, seed) for seed in ladders.OTHER_SEEDS]
+    ladders_to_train = [*((vocabulary, ladders.SEED) for vocabulary in SIZES), *repeated]
     names = list(ladders.sizes(ladders.GRID_FAMILY))
     return [(*ladder, name) for ladder in ladders_to_train for name in names]
 

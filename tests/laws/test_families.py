@@ -26,8 +26,8 @@ def ladder(name, corpus, y, seed, repeats=0, sd=0.0):
     alone, many = losses(y, S), np.tile(np.arange(len(y)), repeats)
     if not repeats:
         return alone
-    again = losses(y[many], S[many])
-    return [replace(one, repeats=other) for one, other in zip(alone, again, strict=True)]
+    repeated = losses(y[many], S[many])
+    return [replace(one, repeats=other) for one, other in zip(alone, repeated, strict=True)]
 
 
 def planted_y(bend=0.0, rise=0.0):

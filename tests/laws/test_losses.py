@@ -78,13 +78,13 @@ def test_bad_tables_are_told(tables, k, message):
 
 def test_repeats_are_those_of_a_ladder_unless_others_are_given():
     models = [table([rank, 2], [0, 0]) for rank in (3, 2, 1)]
-    again = [rank_table([1, 2], [0, 0], vocab_size=9, nonembedding_params=S) for S in (1.0, 1.0)]
-    ladder = rbp.Ladder(models, rbp.Ladder(again, again))
+    seeds = [rank_table([1, 2], [0, 0], vocab_size=9, nonembedding_params=S) for S in (1.0, 1.0)]
+    ladder = rbp.Ladder(models, rbp.Ladder(seeds, seeds))
     for count in (rbp.rbp_loss, rbp.cross_entropy, lambda *a, **k: rbp.run_loss(a[0], 1, 2, **k)):
         loss = count(ladder)
         assert len(loss.repeats.S) == 2 and loss.repeats.repeats is None
         assert count(ladder, repeats=[]).repeats is count(models).repeats is None
-        assert len(count(models, repeats=again[:1]).repeats.S) == 1
+        assert len(count(models, repeats=seeds[:1]).repeats.S) == 1
 
 
 def test_plain_numbers_are_a_loss_in_order_of_size():

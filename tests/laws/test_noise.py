@@ -25,17 +25,17 @@ def loss():
 
 def test_the_texts_part_in_the_scatter_of_trainings_is_the_jackknifes(loss):
     variance, text, df = loss.training_variance
-    again, U = loss.repeats, 60
+    repeated, U = loss.repeats, 60
     left_out = []  # log losses without one source
     for source in range(U):
-        rest = again.source != source
-        left_out.append(np.log(again.sums[rest].sum(0) / again.totals[rest].sum()))
+        rest = repeated.source != source
+        left_out.append(np.log(repeated.sums[rest].sum(0) / repeated.totals[rest].sum()))
     spread = variances = 0.0
-    for size in np.unique(again.S):
-        of_size = np.array(left_out)[:, again.S == size]
+    for size in np.unique(repeated.S):
+        of_size = np.array(left_out)[:, repeated.S == size]
         away = of_size - of_size.mean(axis=1, keepdims=True)
         spread += (U - 1) * away.var(axis=0).sum()
-        variances += again.y[again.S == size].var(ddof=1)
+        variances += repeated.y[repeated.S == size].var(ddof=1)
     assert df == 12 and text == pytest.approx(spread / df, rel=1e-9)
     assert variance == pytest.approx(variances / 6, rel=1e-9)
 
@@ -128,14 +128,14 @@ def test_sizes_within_five_per_cent_are_one():
 def test_all_trainings_of_a_size_are_the_classical_test_against_pure_error(loss):
     # three trainings of each size, of which the first are the models: a line, a little bent
     y = -0.1 * X + 0.004 * (X - X.mean()) ** 2
-    many = planted_loss(np.repeat(y, 3), 0.0, again=0)
-    again = replace(many, S=np.repeat(np.exp(X), 3))
-    own = replace(again.keep(np.arange(0, 18, 3)), repeats=again)
+    many = planted_loss(np.repeat(y, 3), 0.0, repeated=0)
+    repeated = replace(many, S=np.repeat(np.exp(X), 3))
+    own = replace(repeated.keep(np.arange(0, 18, 3)), repeats=repeated)
     law = rbp.fit(own, n_bootstrap=200)
-    x = np.log(again.S)
-    line = np.polyval(np.polyfit(x, again.y, 1), x)
-    means = again.y.reshape(6, 3).mean(axis=1).repeat(3)
-    pure, lack = ((again.y - means) ** 2).sum() / 12, ((means - line) ** 2).sum() / 4
+    x = np.log(repeated.S)
+    line = np.polyval(np.polyfit(x, repeated.y, 1), x)
+    means = repeated.y.reshape(6, 3).mean(axis=1).repeat(3)
+    pure, lack = ((repeated.y - means) ** 2).sum() / 12, ((means - line) ** 2).sum() / 4
     assert law.p["trainings"] == pytest.approx(stats.f.sf(lack / pure, 4, 12), rel=1e-6)
     # what pages say of it; of trainings among which the models are not, nothing is pooled
     assert law.pooled_sd == pytest.approx(np.sqrt(lack / 3), rel=1e-9)

@@ -249,5 +249,5 @@ def test_the_family_shares_a_tokenizer_above_its_models(good, tmp_path):
     with pytest.raises(ValueError, match="auto_map"):
         load_model(hub_model(tmp_path / "family" / "m"))
     tokenizer(vocab=300).save_pretrained(tmp_path / "tokenizer")
-    again = load_model(hub_model(tmp_path / "family" / "m")).record
-    assert again["model_digest"] != record["model_digest"]
+    repeated = load_model(hub_model(tmp_path / "family" / "m")).record
+    assert repeated["model_digest"] != record["model_digest"]

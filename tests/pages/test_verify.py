@@ -111,8 +111,8 @@ def test_pages_that_the_book_lacks_or_that_were_made_otherwise_are_not_compared(
 def test_a_page_counts_a_case_that_it_shows_twice_once(place):
     path = place / "book/_executed/f/02_top1_law.ipynb"
     page = json.loads(path.read_text())
-    again = {"claim other": {"rows": [CASE | {"alpha": 0.3}]}}
-    page["cells"][1] = {"outputs": [{"metadata": {"rbp_numbers": again}}]}
+    repeated = {"claim other": {"rows": [CASE | {"alpha": 0.3}]}}
+    page["cells"][1] = {"outputs": [{"metadata": {"rbp_numbers": repeated}}]}
     path.write_text(json.dumps(page))
     verify.page_records.cache_clear()
     assert verify.page_sentence(path, {"f"}) == "3 of 3 numbers equal the book's"

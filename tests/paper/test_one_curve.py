@@ -17,7 +17,7 @@ def planted(x):
     return -1 + 1.5 * x + 0.4 * x**2
 
 
-def pair(family, alpha, level, lifted=0.0, scatter=0.0, seed=0, again=0):
+def pair(family, alpha, level, lifted=0.0, scatter=0.0, seed=0, repeated=0):
     """(cross-entropy, -log RBP_k) of a family on the planted curve, or lifted off it.
 
     again: trainings of each size as its repeats.
@@ -30,8 +30,8 @@ def pair(family, alpha, level, lifted=0.0, scatter=0.0, seed=0, again=0):
         return [exact(values, S, family=family) for values in (x, y)]
 
     entropy, loss = losses(SIZES)
-    if again:
-        first, second = losses(np.repeat(SIZES, again))
+    if repeated:
+        first, second = losses(np.repeat(SIZES, repeated))
         return replace(entropy, repeats=first), replace(loss, repeats=second)
     return entropy, loss
 

@@ -174,8 +174,8 @@ def test_answers_of_a_server_and_of_generate_are_read_as_they_are(place, fresh, 
     # with a mark of the order of bytes, and an empty line, as editors leave them
     (fresh / "a.jsonl").write_text("\ufeff" + "\n\n".join(map(json.dumps, [header, *answers])))
     first = import_answers(fresh / "a.jsonl", "nano")
-    again = import_answers([header, *results], "nano")  # the same ranks may come again
-    assert first == again
+    repeated = import_answers([header, *results], "nano")  # the same ranks may come again
+    assert first == repeated
     compare_with_measured(rbplib.read_table(first), fresh / "measured")
     # but not by another rule, nor of another owner's model of that name
     with pytest.raises(InputError, match="holds other ranks"):

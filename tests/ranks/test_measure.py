@@ -264,8 +264,8 @@ def test_a_text_that_was_measured_by_its_path_is_known_by_its_label(root):
     text.write_text("the quick brown fox jumps over the lazy dog. " * 40)
     (tables,) = m.measured("toy", [str(text)], models=["m0", "m1"], progress=False).values()
     text.unlink()
-    again, missing = family_tables("toy", "my-notes", partial=True)
-    assert [t.record for t in again] == [t.record for t in tables] and missing == ("m2",)
+    repeated, missing = family_tables("toy", "my-notes", partial=True)
+    assert [t.record for t in repeated] == [t.record for t in tables] and missing == ("m2",)
     with pytest.raises(InputError, match="no corpus of that name"):
         family_tables("toy", "your-notes", partial=True)
 
