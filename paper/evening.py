@@ -103,8 +103,8 @@ def export(family, corpora, folder):
     with suppress(InputError):  # of a text none is here
         for corpus in corpora:
             ladders.append(family_tables(family, corpus, partial=True, counts=False))
-        lacking = {name for _, missing in ladders for name in missing}
-        whole = [model for model in family.models if model.name not in lacking]
+        absent = {name for _, missing in ladders for name in missing}
+        whole = [model for model in family.models if model.name not in absent]
     if not whole:
         return None
     path = folder / f"{family.name}.ranks"
@@ -116,7 +116,7 @@ def export(family, corpora, folder):
         file.extractall(place)
         for table in (table for ladder, _ in ladders for table in ladder):
             name = f"family/{table.record['model']}/{table.record['corpus']}.parquet"
-            if table.record["model"] in lacking:
+            if table.record["model"] in absent:
                 continue
             sent = read_table(Path(place, name)).columns
             if columns_digest(sent, RANKS) != columns_digest(table.columns, RANKS):

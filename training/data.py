@@ -92,11 +92,11 @@ def training_documents():
         for package in make.TRAINING:
             texts += make.package_documents(package, kind)[package]
         # those that repeat none of the evaluation, and each once
-        apart = [text for text in texts if not overlaps.near(text)]
-        documents[kind] = without_repeats(apart)
+        distinct = [text for text in texts if not overlaps.near(text)]
+        documents[kind] = without_repeats(distinct)
         counts[kind] = {
             "found": len(texts),
-            "near evaluation": len(texts) - len(apart),
+            "near evaluation": len(texts) - len(distinct),
             "kept": len(documents[kind]),
             "characters": sum(map(len, documents[kind])),
         }

@@ -76,5 +76,5 @@ def check():
     declared = [cell for cell in cells if re.search(r"^seed: int = \d", cell, re.M)]
     if declared:
         cells = [declared[-1], *(cell for cell in cells if cell.startswith(INJECTED))]
-        asked = {name for cell in cells for name, *_ in DECLARED.findall(cell)}
-        check_parameters(declared[-1], {name: names[name] for name in asked}, "this page")
+        given_here = {name for cell in cells for name, *_ in DECLARED.findall(cell)}
+        check_parameters(declared[-1], {name: names[name] for name in given_here}, "this page")

@@ -54,8 +54,8 @@ def test_the_interval_of_other_text_draws_both_families_on_the_same_sources():
     assert told.paired
     assert told.intervals["text"] == pytest.approx(np.quantile(ratios, [0.025, 0.975]), rel=1e-6)
     # of other sources nothing goes together
-    apart = compare(a, replace(a, corpus="other"), n_bootstrap=400, seed=5)
-    assert not apart.paired and np.ptp(apart.intervals["text"]) > 0.01
+    unpaired = compare(a, replace(a, corpus="other"), n_bootstrap=400, seed=5)
+    assert not unpaired.paired and np.ptp(unpaired.intervals["text"]) > 0.01
 
 
 def test_sources_of_tables_are_paired_by_their_names():

@@ -42,8 +42,8 @@ def test_the_texts_part_in_the_scatter_of_trainings_is_the_jackknifes(loss):
 
 def squares_off_the_law(residuals, covariance):
     """By least squares on residuals and derivatives that are made independent."""
-    apart = np.linalg.inv(np.linalg.cholesky(covariance))
-    return np.linalg.lstsq(apart @ JACOBIAN, apart @ residuals)[1].item()
+    whitening = np.linalg.inv(np.linalg.cholesky(covariance))
+    return np.linalg.lstsq(whitening @ JACOBIAN, whitening @ residuals)[1].item()
 
 
 def test_the_lack_of_fit_is_hotellings_and_with_trainings_the_texts_noise_counts_once(loss):

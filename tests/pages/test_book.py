@@ -118,8 +118,8 @@ def test_what_pages_quote_of_a_run_is_there(pages):
     texts = {name: page.path.read_text() for name, page in pages.items()}
     quoting = [name for name, text in texts.items() if "rbp-figure" in text]
     assert len(quoting) > 5
-    lacking = re.compile("built without (what|this)")
-    assert not [name for name, text in texts.items() if lacking.search(text)]
+    absent = re.compile("built without (what|this)")
+    assert not [name for name, text in texts.items() if absent.search(text)]
 
 
 def test_no_style_or_own_script_loads_anything_from_outside(built_html):

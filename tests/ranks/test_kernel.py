@@ -155,8 +155,8 @@ def some():
 
 def test_it_is_proven_once_and_takes_rows_as_they_lie(gpu):
     scores, targets = some()
-    apart = (scores.repeat(1, 3)[:, ::3], targets.repeat_interleave(2)[::2])
-    cases = [(scores, targets), apart, (scores[:1].expand(9, -1), targets)]
+    strided = (scores.repeat(1, 3)[:, ::3], targets.repeat_interleave(2)[::2])
+    cases = [(scores, targets), strided, (scores[:1].expand(9, -1), targets)]
     for number, (rows, wanted) in enumerate(cases, 2):  # the first launch is the proof
         before = rows.clone()
         assert not wrong(token_ranks(rows, wanted), rows, wanted).any()
