@@ -49,8 +49,8 @@ def look(families):
             # sizes, tokenizer and context, in that order
             try:
                 sizes_of(model)
-                place, _ = model_folder(model, weights=False)
-                ids = load_tokenizer(place, model.id)(PROBE)["input_ids"]
+                folder, _ = model_folder(model, weights=False)
+                ids = load_tokenizer(folder, model.id)(PROBE)["input_ids"]
                 if ids != (first := first or ids):
                     raise InputError(
                         f"{model.name} cuts text otherwise than the first: leave it out."
@@ -112,13 +112,13 @@ def export(family, corpora, folder):
     export_family(replace(family, models=tuple(whole)), path, corpora)
 
     # read back
-    with TemporaryDirectory() as place, zipfile.ZipFile(path) as file:
-        file.extractall(place)
+    with TemporaryDirectory() as unpacked, zipfile.ZipFile(path) as file:
+        file.extractall(unpacked)
         for table in (table for ladder, _ in ladders for table in ladder):
             name = f"family/{table.record['model']}/{table.record['corpus']}.parquet"
             if table.record["model"] in absent:
                 continue
-            sent = read_table(Path(place, name)).columns
+            sent = read_table(Path(unpacked, name)).columns
             if columns_digest(sent, RANKS) != columns_digest(table.columns, RANKS):
                 raise InputError(f"{path} does not hold the ranks of {table.path}: export again.")
     return path
@@ -126,8 +126,8 @@ def export(family, corpora, folder):
 
 def evening(families, corpora, options):
     """All of it: {"FAMILY/MODEL": why it failed}."""
-    place, lock = results_dir() / "paper", results_dir() / "paper.lock"
-    place.mkdir(parents=True, exist_ok=True)
+    folder, lock = results_dir() / "paper", results_dir() / "paper.lock"
+    folder.mkdir(parents=True, exist_ok=True)
     os.environ["RBP_LOCK"] = str(lock)
     families = one_each(map(load_family, families), "families")
 
@@ -137,7 +137,7 @@ def evening(families, corpora, options):
     for name, whole in plans.items():
         print(f"{name}\n{pd.DataFrame(whole['models'])}\n{pd.Series(whole['total'])}")
         print(*whole["notes"], sep="\n")
-    write_text(place / "plan.json", json.dumps(plans, indent=1) + "\n")
+    write_text(folder / "plan.json", json.dumps(plans, indent=1) + "\n")
     if options.plan or (faults and not options.go_on):
         return faults
 
@@ -152,11 +152,11 @@ def evening(families, corpora, options):
             print(f"{name}: {faults.get(name, 'measured')}", flush=True)
 
     # one file to send
-    paths = [export(family, corpora, place) for family in families]
-    write_text(place / "failed.json", json.dumps(faults, indent=1) + "\n")
+    paths = [export(family, corpora, folder) for family in families]
+    write_text(folder / "failed.json", json.dumps(faults, indent=1) + "\n")
     archive = results_dir() / "paper.tar"
     with tarfile.open(archive, "w") as file:
-        for path in (*paths, place / "plan.json", place / "failed.json", lock):
+        for path in (*paths, folder / "plan.json", folder / "failed.json", lock):
             if path and path.is_file():
                 file.add(path, path.name)
     print(

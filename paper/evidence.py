@@ -153,7 +153,7 @@ def both_ends(interval, of=""):
     return {f"{of}low": interval[0], f"{of}high": interval[1]}
 
 
-def pair_row(frame, gap=np.nan, **place):
+def pair_row(frame, gap=np.nan, **case):
     """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side; more:
     the last less the first.
 
@@ -161,7 +161,7 @@ def pair_row(frame, gap=np.nan, **place):
     """
     first, gap = frame.iloc[0], np.atleast_1d(gap)
     ends = lambda name: (first[f"{name}: low"], first[f"{name}: high"])  # noqa: E731
-    row = place | {"ratio": first["ratio"], "around": ends("ratio over other sizes")}
+    row = case | {"ratio": first["ratio"], "around": ends("ratio over other sizes")}
     row |= {"more": frame["alpha"].iloc[-1] - first["alpha"], "ci_tokens": ends("difference")}
     row |= {"ci_trainings": ends("difference, and trainings")}
     return row | {"largest_gap": np.abs(gap).max(), "last_gap": gap[-1]}

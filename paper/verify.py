@@ -64,12 +64,12 @@ def page_rows(path, embedded):
             verdict = f"{record['verdict']}, {record['cases that hold']}"
             rows.append((page, f"{page} {name}", "verdict", verdict, "", ""))
         for i, case in enumerate(record.get("rows", ()), 1):
-            # known by its claim where its place says too little
-            place = [case[part] for part in PLACE if case.get(part) is not None]
-            place = " ".join(f"{x:g}" if isinstance(x, float) else x for x in place)
+            # known by its claim where its label says too little
+            label = [case[part] for part in PLACE if case.get(part) is not None]
+            label = " ".join(f"{x:g}" if isinstance(x, float) else x for x in label)
             if not {"family", "corpus"} <= case.keys():
-                place = f"{page} {name} {place or i}"
-            rows += [(page, place, *key) for key in key_number(case)]
+                label = f"{page} {name} {label or i}"
+            rows += [(page, label, *key) for key in key_number(case)]
     return rows
 
 

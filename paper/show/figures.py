@@ -134,7 +134,7 @@ def draw_candidates(ax, example):
         bars[len(names)] = probability, look
         names.append(f"{rank}  {plain(ascii(text))}")
     rows = row_axis(ax, names)
-    for place, (probability, look) in bars.items():
-        ax.barh(rows[place], probability, **look)
+    for row, (probability, look) in bars.items():
+        ax.barh(rows[row], probability, **look)
     ax.set_title(f"true token at rank {example.rank}, p = {example.probability:.3f}")
     ax.set_xlabel("probability")

@@ -38,10 +38,10 @@ def raised(text):
 
 
 def explored(tables):
-    """{place: {k: Loss}} at those k of KS that each vocabulary holds, for the explorers."""
+    """{key: {k: Loss}} at those k of KS that each vocabulary holds, for the explorers."""
     sizes = [int(t.record["vocab_size"]) for ladder in tables.values() for t in ladder]
     ks = [k for k in KS if k <= min(sizes)]
-    return {place: rbp_losses(ladder, ks, repeats=()) for place, ladder in tables.items()}
+    return {key: rbp_losses(ladder, ks, repeats=()) for key, ladder in tables.items()}
 
 
 def show(chart):
@@ -103,8 +103,8 @@ def explorer(losses, tables):
     losses, tables: {corpus: {k: Loss}}, {corpus: rank tables}, or both by (family, corpus).
     """
     rows = []
-    for place, by_k in losses.items():
-        whole = [table.record.get("total_params") for table in tables[place]]
+    for key, by_k in losses.items():
+        whole = [table.record.get("total_params") for table in tables[key]]
         # a row for each model that has a loss at that k
         for k, loss in by_k.items():
             used = np.flatnonzero(np.isfinite(loss.y))
