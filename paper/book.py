@@ -139,18 +139,18 @@ def family_looks(families):
     return {family: style.family_style(family) for family in families}
 
 
-def show(figure, shows="", facts=(), of=None, fold=None):
+def show(figure, shows="", facts=(), corpus=None, fold=None):
     """Put a figure on the page and close it: its finding as the title, lines named where they end
     or by a legend, described from what is drawn for readers who cannot see it.
 
-    shows, facts: its title is the macro shows_SHOWS of words.md on these. of: title of the corpus
-    that it is of alone. fold: what stands in its place until a click.
+    shows, facts: its title is the macro shows_SHOWS of words.md on these. corpus: title of that
+    which it is of alone. fold: what stands in its place until a click.
     """
     from IPython.display import display
     from matplotlib import pyplot as plt
 
     if shows:
-        set_title(figure, fill(f"{{{{ words.shows_{shows}(of) }}}}", {"of": [*facts]}))
+        set_title(figure, fill(f"{{{{ words.shows_{shows}(facts) }}}}", {"facts": [*facts]}))
     # named in the figure, in its last panel, or by one legend below it
     axes, handles = describe.seen_axes(figure), {}
     for ax in axes:
@@ -167,7 +167,7 @@ def show(figure, shows="", facts=(), of=None, fold=None):
         alt += " Nothing could be drawn."
     # what the page's own script reads
     metadata = {"image/svg+xml": {"alt": alt}, "data": describe.drawn_data(figure)}
-    metadata |= {"of": [html.unescape(of)]} if of else {}
+    metadata |= {"of": [html.unescape(corpus)]} if corpus else {}
     metadata |= {"fold": fold} if fold else {}
     display({"image/svg+xml": svg, "text/plain": alt}, raw=True, metadata=metadata)
     plt.close(figure)

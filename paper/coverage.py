@@ -45,7 +45,7 @@ class Design:
     training_sd: float = 0.0
 
     @classmethod
-    def of(cls, loss):
+    def measured(cls, loss):
         """The design of a measured -log RBP_k of three sizes: its text, its law and its scatter.
 
         A family without repeats is one training a size, without scatter between trainings.
@@ -132,7 +132,7 @@ def coverage(designs, families=400, n_resamples=500, seed=0):
         for i in range(families):
             loss, y = design.draw(rng)
             answers = judged(loss, y, design.alpha, n_resamples, seed + i // BLOCK)
-            rows += [(name, *of, *answer) for of, answer in answers.items()]
+            rows += [(name, *by, *answer) for by, answer in answers.items()]
     # their rates
     case = ["design", "question", "noise"]
     frame = pd.DataFrame(rows, columns=[*case, "share", "width"])

@@ -148,9 +148,9 @@ def with_trainings(first, second, gap, interval):
     return gap - half, gap + half
 
 
-def both_ends(interval, of=""):
+def both_ends(interval, prefix=""):
     """Both ends of an interval as columns."""
-    return {f"{of}low": interval[0], f"{of}high": interval[1]}
+    return {f"{prefix}low": interval[0], f"{prefix}high": interval[1]}
 
 
 def pair_row(frame, gap=np.nan, **case):
@@ -199,7 +199,7 @@ def ladder_row(frame):
 def straight(x, other, y):
     """(R² of a line of y in x, p of what `other` adds to it: Student's t on three parameters)."""
     columns = np.column_stack([x**0, x])
-    rest, added = (of - columns @ np.linalg.lstsq(columns, of)[0] for of in (y, other))
+    rest, added = (z - columns @ np.linalg.lstsq(columns, z)[0] for z in (y, other))
     r2 = 1 - rest @ rest / ((y - y.mean()) ** 2).sum()
     return r2, two_sided(rest, added, len(x) - 3)
 
@@ -259,5 +259,5 @@ def covers(share, n):
     hits = share * n
     if hits < n and betainc(n - hits, hits + 1, 0.05) < 0.05:
         return 0.0
-    more = [hits > 0 and betainc(hits, n - hits + 1, of) < 0.05 for of in (0.9, 0.95)]
+    more = [hits > 0 and betainc(hits, n - hits + 1, least) < 0.05 for least in (0.9, 0.95)]
     return float(sum(more)) or np.nan

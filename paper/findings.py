@@ -34,7 +34,8 @@ BASIS = {  # of a claim: its kind of evidence
 }
 HOLDS, FAILS, SPLIT = "holds", "fails", "mixed"  # of a statement
 DOT = (
-    '<a href="#{row}"><b class="rbp-dot" title="{title}">{mark} <i>{of.said}<br>{kind}</i></b></a>'
+    '<a href="#{row}"><b class="rbp-dot" title="{title}">'
+    "{mark} <i>{claim.said}<br>{kind}</i></b></a>"
 )
 TO = '<span data-page="{}">{}</span>'  # a link to a page or a part of it, which the book resolves
 # of the table of evidence: no verdict stands before a sentence that it denies
@@ -58,7 +59,7 @@ def all_judged(here, families):
     """
     here, judged = {claim.name: claim for claim in here}, {}
     for name, words in all_claims().items():
-        page = next(of for of in words.pages if "/" not in of)  # rows of what is proved, too
+        page = next(at for at in words.pages if "/" not in at)  # rows of what is proved, too
         judged[name] = here.get(name) or collected(name, page, families)
     return judged
 
@@ -77,8 +78,8 @@ def by_authors():
 
 def without_ladders(judged):
     """The same without the cases of our ladders, for a page of the authors' ranks alone."""
-    none = {name: replace(of, rows=of.rows[:0]) for name, of in judged.items()}
-    return judged | {name: of for name, of in none.items() if kind(of) == LADDERS}
+    none = {name: replace(claim, rows=claim.rows[:0]) for name, claim in judged.items()}
+    return judged | {name: claim for name, claim in none.items() if kind(claim) == LADDERS}
 
 
 def written_for(judged, **verdicts):
@@ -86,7 +87,7 @@ def written_for(judged, **verdicts):
 
     verdicts: "KIND: VERDICT" by claim, such as `top1_line="our ladders: agrees"`.
     """
-    here = {name: f"{kind(of)}: {of.verdict}" for name, of in judged.items() if len(of.rows)}
+    here = {name: f"{kind(one)}: {one.verdict}" for name, one in judged.items() if len(one.rows)}
     return verdicts.items() <= here.items()
 
 
@@ -129,7 +130,7 @@ def show_matrix(whose, *every, download):
             for claim in claims:
                 label = html.escape(f"{claim.said}: {joined(claim, 'title')}")
                 about = {"kind": kind(claim), "title": label, "row": row_of(claim)}
-                marks += DOT.format(of=claim, mark=MARKS[claim.verdict], **about)
+                marks += DOT.format(claim=claim, mark=MARKS[claim.verdict], **about)
             row[title] = ", ".join(claim.said for claim in claims) or "–"
             dots[title].append(marks or "–")
         rows.append(row)
@@ -162,7 +163,7 @@ def row_of(claim):
 
 def joined(claim, name):
     """What a Claim says under a name, and all that its kind of evidence counts with it."""
-    words = dict.fromkeys(getattr(of, name) for of in claim.joins or [claim])
+    words = dict.fromkeys(getattr(part, name) for part in claim.joins or [claim])
     return "; ".join(words) or "a proof decides"
 
 
@@ -188,7 +189,7 @@ def disagreements(*every):
     for statement, parts in statements("paper", *every):
         verdicts = {title: claim.verdict for title, claim in parts.items()}
         if {AGREES, DIFFERS} <= {*verdicts.values()}:
-            rows.append((statement, "; ".join(": ".join(of) for of in verdicts.items())))
+            rows.append((statement, "; ".join(": ".join(pair) for pair in verdicts.items())))
     return rows
 
 

@@ -226,7 +226,7 @@ def parted(tables):
 
 def only(table, rows):
     """Some rows, bool (n,), of a rank table."""
-    return replace(table, columns={name: of[rows] for name, of in table.columns.items()})
+    return replace(table, columns={name: values[rows] for name, values in table.columns.items()})
 
 
 def losses(trainings):

@@ -109,10 +109,10 @@ def results(quantity, folder):
 
 def losses(quantity="-log acc"):
     """{family: (Loss, its rows of the table)} of one of QUANTITIES, in alphabetical order."""
-    rows, (_, _, of) = results(quantity, held("published")), QUANTITIES[quantity]
+    rows, (_, _, corpus) = results(quantity, held("published")), QUANTITIES[quantity]
     pairs = {}
     for loss in losses_of(rows):
-        loss = replace(loss, name=quantity, corpus=of)
+        loss = replace(loss, name=quantity, corpus=corpus)
         pairs[loss.family] = loss, rows[rows["family"] == loss.family]
     return dict(sorted(pairs.items()))
 

@@ -291,8 +291,8 @@ def line(judged):
     found, the verdict, which stands before neither, and below it what it rests on, which the book
     folds. Of what was found stands in sight what comes before the first semicolon."""
     alone = ALONE if enough_of(judged.rows) == 1 else ""
-    about = {"of": judged, "mark": MARKS[judged.verdict], "alone": alone}
-    return fill("{{ words.claim(of, mark, alone) }}", about)
+    about = {"judged": judged, "mark": MARKS[judged.verdict], "alone": alone}
+    return fill("{{ words.claim(judged, mark, alone) }}", about)
 
 
 # ---- what executed pages keep

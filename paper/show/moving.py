@@ -67,7 +67,7 @@ def chart(name, rows, **values):
 
     values: what the names behind its dollar signs stand for.
     """
-    values |= COLOURS | {f"raised_{of}": raised(f"datum.{of}") for of in ("number", "label")}
+    values |= COLOURS | {f"raised_{part}": raised(f"datum.{part}") for part in ("number", "label")}
     look, spec = (
         yaml.safe_load(Template(CHARTS.joinpath(file).read_text("utf-8")).substitute(values))
         for file in ("look.yml", f"{name}.yml")

@@ -92,12 +92,12 @@ def digits(value, how=2, around=()):
     return " to ".join(dict.fromkeys(ends))
 
 
-def quantile(of):
+def quantile(q):
     """A filter: that quantile of the numbers among values."""
 
     def shown(values, how=3):
         numbers = finite(values)
-        return digits(np.quantile(numbers, of), how) if numbers else NO_VALUE
+        return digits(np.quantile(numbers, q), how) if numbers else NO_VALUE
 
     return shown
 
@@ -146,4 +146,4 @@ def sides(laws, parameter):
     """[(what varies, intervals above 0, below 0, intervals)] of a parameter of laws."""
     ends = pd.DataFrame([law.sides(parameter) for law in laws])
     signs = ends.map(lambda pair: np.sign(pair).sum()).dropna(axis=1, how="all")
-    return [(name, sum(of == 2), sum(of == -2), of.count()) for name, of in signs.items()]
+    return [(name, sum(x == 2), sum(x == -2), x.count()) for name, x in signs.items()]

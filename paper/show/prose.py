@@ -97,7 +97,7 @@ def imported_words(*families, corpora=()):
     words = []
     for family in map(load_family, families):
         texts = {load_corpus(corpus).name for corpus in corpora or default_corpora(family)}
-        records = [of for of in records_of(family.name) if of[1]["corpus"] in texts]
+        records = [pair for pair in records_of(family.name) if pair[1]["corpus"] in texts]
         tables = by_size([read_table(path) for path, _ in records])
         # models whose ranks leave the same open share a sentence, each named once
         sentences = {}
