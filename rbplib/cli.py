@@ -468,7 +468,6 @@ def fit(n_bootstrap, form, joint, **options):
         # the line, and how much it bends
         check_models(loss)
         law, bend = (fit(loss, kind, n_bootstrap) for kind in ("least_squares", "quadratic"))
-        status, *_ = law.notes or law.caveats or ["ok"]
         record = {name: getattr(law, name) for name in OF_LAW.split()} | {
             "lack_of_fit_p": law.p["sources"],
             "trained_lack_of_fit_p": law.p["trainings"],
@@ -477,7 +476,7 @@ def fit(n_bootstrap, form, joint, **options):
             "n_models": law.n_models,
             "scored_tokens": law.scored_tokens,
             "sources": law.n_sources,
-            "status": status,
+            "status": law.status,
             **without,
             "precision": loss.precision or None,
             "notes": list(law.notes),

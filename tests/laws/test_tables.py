@@ -32,6 +32,13 @@ def rows_of(hits, tokens):
     return rows.sort_values("S", ascending=False, kind="stable")
 
 
+def test_doubts_of_a_law_are_caveats_beside_its_own_status(tmp_path):
+    hits, tokens = planted()
+    rows_of(hits[:, [0, 2, 1, 4, 3]], tokens).to_csv(tmp_path / "bent.csv", index=False)
+    (row,) = told(f"fit {tmp_path}/bent.csv")
+    assert row["status"] == "ok" and not row["notes"] and "lack of fit" in row["caveats"], row
+
+
 @pytest.mark.parametrize("ending", ["CSV.gz", "tsv", "jsonl", None])
 def test_a_table_is_the_law_of_its_arrays_to_the_bit(tmp_path, ending):
     hits, tokens = planted()
