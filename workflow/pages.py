@@ -409,12 +409,12 @@ def prepare():
     pyplot.close()
 
     # a table's columns by its bytes, of small tables
-    known, read = {}, table.file_columns
+    cached, read = {}, table.file_columns
 
     def once(data, record):
-        if data not in known and len(data) < SMALL:
-            known[data] = read(data, record)
-        return known.get(data) or read(data, record)
+        if data not in cached and len(data) < SMALL:
+            cached[data] = read(data, record)
+        return cached.get(data) or read(data, record)
 
     table.file_columns = once
 
