@@ -45,7 +45,7 @@ class Design:
     training_sd: float = 0.0
 
     @classmethod
-    def measured(cls, loss):
+    def like(cls, loss):
         """The design of a measured -log RBP_k of three sizes: its text, its law and its scatter.
 
         A family without repeats is one training a size, without scatter between trainings.

@@ -26,14 +26,14 @@ def measured(sources, documents):
     return replace(every.keep(np.arange(6)), repeats=every)
 
 
-SOURCES = Design.measured(measured(40, 12))
+SOURCES = Design.like(measured(40, 12))
 
 
 @pytest.fixture(scope="module")
 def counted():
     """{(design, question, noise): share} of 250 families of each design."""
     designs = {"sources": replace(SOURCES, training_sd=0.015)}
-    designs["alike"] = replace(Design.measured(measured(300, 1)), training_sd=0.015)
+    designs["alike"] = replace(Design.like(measured(300, 1)), training_sd=0.015)
     designs["one training"] = replace(SOURCES, training_sd=0.0)
     frame = coverage(designs, families=250, n_resamples=300)
     return frame.set_index(["design", "question", "noise"])["share"]
