@@ -20,7 +20,7 @@ def planted(x):
 def pair(family, alpha, level, lifted=0.0, scatter=0.0, seed=0, repeated=0):
     """(cross-entropy, -log RBP_k) of a family on the planted curve, or lifted off it.
 
-    again: trainings of each size as its repeats.
+    repeated: trainings of each size as its repeats.
     """
     rng = np.random.default_rng(seed)
 
@@ -55,7 +55,7 @@ def test_families_on_one_curve_have_its_slope_for_the_ratio_of_their_exponents()
 
 
 def test_a_family_beside_the_curve_is_told_from_the_scatter_of_trainings():
-    alone = {"scatter": 0.02, "again": 4}
+    alone = {"scatter": 0.02, "repeated": 4}
     ps, times = [], []
     for seed in range(30):
         first = pair("a", 0.05, 1.7, seed=seed, **alone)
