@@ -8,7 +8,7 @@ from rbplib.losses import Loss, check_models, measured_on
 from rbplib.models import load_tokenizer, model_folder
 from rbplib.table import by_size, family_tables
 from rbplib.texts import load_documents
-from rbplib.windows import encode
+from rbplib.windows import encode, special_ids
 
 
 def compared(ladders, real, families=(), corpora=()):
@@ -56,7 +56,7 @@ def token_ends(tokenizer, texts):
     """
     # bytes of each token of the vocabulary
     vocabulary = tokenizer.get_vocab()
-    special = set(tokenizer.all_special_ids)
+    special = set(special_ids(tokenizer))
     length = np.zeros(max(vocabulary.values()) + 1, np.int64)
     for name, number in vocabulary.items():
         length[number] = 0 if number in special else len(name)

@@ -11,6 +11,7 @@ the smaller of 512 and the shortest context in the family, so that every model s
 tokens.
 """
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -102,9 +103,8 @@ def encode(tokenizer, texts, most=None):
         for text, row in zip(group, rows, strict=True):
             first = row[:most]
             ids.append(np.array(first, dtype=np.min_scalar_type(max(first, default=0))))
-            if len(first) < len(row):
-                text = tokenizer.decode(first, skip_special_tokens=True)
-            read.append(len(text))
+            how = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+            read.append(min(len(text), len(tokenizer.decode(first, **how))))
     return ids, np.array(read, dtype=np.int64)
 
 
@@ -149,10 +149,20 @@ def added_ids(tokenizer):
     return (), ()
 
 
+def special_ids(tokenizer):
+    """Ids that are never scored: special ones, and what stands for text that a tokenizer does not
+    know, whether it calls that special or not."""
+    ids, backend = {*tokenizer.all_special_ids}, getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        model = json.loads(backend.to_str())["model"]
+        ids |= {model.get("unk_id"), tokenizer.get_vocab().get(model.get("unk_token"))}
+    return sorted(ids - {None})
+
+
 def text_windows(tokenizer, texts, length, protocol="paper"):
     """Windows of texts as a tokenizer cuts them; arguments and InputError as of `make_windows`."""
     ids, read = encode(tokenizer, texts, length if protocol == "paper" else None)
-    special, around = tokenizer.all_special_ids, added_ids(tokenizer)
+    special, around = special_ids(tokenizer), added_ids(tokenizer)
     return make_windows(ids, special, length, protocol, read, around)
 
 

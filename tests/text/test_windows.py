@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from smallmodels import tokenizer
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from rbplib.windows import added_ids, make_windows, text_windows
 
@@ -48,3 +50,28 @@ def test_special_tokens_that_are_words_of_the_text_are_counted(before, after):
     # where nothing stands before it the word of the second text could not be scored anyway
     read = {"the": 2 + bool(before), "<end>": 1}
     assert dict(zip(names, windows.unscored.values(), strict=True)) == read
+
+
+UNKNOWN = [("<unk>", 0), ("the", -1.0), ("fox", -2.0), (" ", -3.0)]
+TOKENIZERS = {  # which call nothing special, and one that drops letters
+    "words": models.WordLevel({"<unk>": 0, "the": 1, "fox": 2}, unk_token="<unk>"),
+    "pieces": models.Unigram(UNKNOWN, unk_id=0),
+}
+
+
+@pytest.mark.parametrize("kind", TOKENIZERS)
+def test_what_a_tokenizer_does_not_know_is_not_scored_declared_or_not(kind):
+    backend = Tokenizer(TOKENIZERS[kind])
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend)
+    windows = text_windows(tokenizer, ["the fox the zebra fox"], 512, "full")
+    assert windows.unscored == {0: 1} and len(windows.windows[0].scored) == 3
+
+
+def test_text_that_a_tokenizer_drops_is_not_read():
+    backend = tokenizer().backend_tokenizer
+    backend.normalizer = normalizers.Replace(Regex("[^a-z ]"), "")
+    lossy = PreTrainedTokenizerFast(tokenizer_object=backend)
+    for protocol in ("paper", "full"):
+        assert text_windows(lossy, ["3.14 is pi, and 2.72 e"], 512, protocol).read == 13
+        assert text_windows(tokenizer(), ["3.14 is pi, and 2.72 e"], 512, protocol).read == 22
