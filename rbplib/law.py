@@ -472,10 +472,14 @@ def plot_intervals(laws, labels=None, parameter="alpha", ax=None):
         ax: matplotlib axes; the current ones where None.
     Returns:
         The axes. What is NaN is not drawn.
+    Raises:
+        InputError: a law has no such parameter.
     """
     import matplotlib.pyplot as plt
 
     ax, laws = ax or plt.gca(), list(laws)
+    for law in laws:
+        check_choice(parameter, law.parameters, "parameter of a law")
     rows = np.arange(len(laws))[::-1]
     names = list(dict.fromkeys(name for law in laws for name in law.sides(parameter)))
     for i, name in enumerate(names):
@@ -523,17 +527,19 @@ def exponent_ratio(first, second):
     """(exponent of the second law over that of the first, its 95% interval), by Fieller's theorem.
 
     The interval holds each ratio r at which the residuals of y_2 - r y_1, whose two parts move
-    together, allow a slope of 0 (Student t on M - 2); NaN ends: other models, or the first exponent
-    may be 0. Laws of the same models; cost: none.
+    together, allow a slope of 0 (Student t on M - 2); NaN ends: other models or sizes, or the first
+    exponent may be 0. Nothing is raised. Cost: none.
 
     >>> S = [1e6, 1e7, 1e8, 1e9]
     >>> first, second = (fit(loss, S=S) for loss in ([9, 6, 4.1, 2.7], [5, 4, 3.3, 2.7]))
     >>> ratio, (low, high) = exponent_ratio(first, second)
     >>> round(ratio, 2), round(float(low), 2), round(float(high), 2)
     (0.51, 0.46, 0.56)
+    >>> exponent_ratio(first, fit([5, 4, 3.3, 2.7], S=[2e6, 2e7, 2e8, 2e9]))[1]  # other sizes
+    (nan, nan)
     """
     ratio = second.alpha / first.alpha
-    if first.models != second.models or first.spare < 2:
+    if (first.models, *first.S) != (second.models, *second.S) or first.spare < 2:
         return ratio, (np.nan, np.nan)
     # sizes are the replicates, as those of an interval of other sizes
     mean, spare = noise.means_of_sizes(first.part.sizes), first.spare
