@@ -18,6 +18,7 @@ from smallmodels import save_model, tokenizer
 
 from rbplib import InputError
 from rbplib.doors import export_family
+from rbplib.families import load_family
 from rbplib.table import read_table, write_table
 from tests.commands import ROOT, python, take
 from workflow import book, pages
@@ -212,6 +213,12 @@ def test_what_runs_again_after_an_edit(place, edit):
     how, *expected = MATRIX[edit]
     how(place)
     assert planned() == tuple(expected)
+
+
+@pytest.mark.parametrize("texts", [(), ("docs",)])
+def test_models_trained_again_are_read_on_the_texts_of_their_family(texts):
+    (family, corpora), repeats = pages.ladders_of(load_family("nano-gpt2").path, texts)
+    assert corpora and repeats == (load_family(family.repeats), corpora)
 
 
 def test_an_unchanged_book_is_named_without_snakemake(place):

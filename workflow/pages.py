@@ -190,11 +190,11 @@ def is_once(name):
 
 @cache
 def ladders_of(path, corpora):
-    """[(family, its Corpora)] of a family by its path and of its models trained again; the corpora
-    are its own, or those named."""
-    family = load_family(path)
+    """[(family, Corpora)] of a family by its path and of its models trained again; the corpora are
+    the family's own for both, or those named."""
+    family, _, corpora = resolve(path, None, corpora)
     ladders = [family, load_family(family.repeats)] if family.repeats else [family]
-    return [(ladder, resolve(ladder.path, None, corpora)[2]) for ladder in ladders]
+    return [(ladder, corpora) for ladder in ladders]
 
 
 def reads(families, corpora):
