@@ -32,41 +32,41 @@ KINDS = {
 QUICK = ["--family", "nano-pythia", "--corpus", "licences", "--only"]
 
 
-def copy_checkout(place):
+def copy_checkout(checkout):
     """What git knows of this checkout, in another folder."""
     command = ["git", "-C", ROOT, "ls-files", "-z"]
     files = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
     for name in files.decode().rstrip("\0").split("\0"):
         if (ROOT / name).is_file():
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, place / name)
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, checkout / name)
 
 
-def spent(command, place):
+def spent(command, checkout):
     """(core-seconds of a program with its children, seconds)."""
     names = "RBP_ROOT RBP_RESULTS VIRTUAL_ENV PYTHONDONTWRITEBYTECODE".split()  # as of the Makefile
     environment = {key: value for key, value in os.environ.items() if key not in names}
-    environment["PYTHONPATH"] = str(place)  # pages import the copy, too
+    environment["PYTHONPATH"] = str(checkout)  # pages import the copy, too
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    subprocess.run(command, cwd=place, env=environment, check=True)
+    subprocess.run(command, cwd=checkout, env=environment, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return cpu, time.perf_counter() - start
 
 
-def by_kind(place, cpu):
+def by_kind(checkout, cpu):
     """{kind of step: core-seconds} of the last book, which took `cpu` in all."""
     kinds = Counter()
-    for line in (place / "logs/steps.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in (checkout / "logs/steps.jsonl").read_text(encoding="utf-8").splitlines():
         step = json.loads(line)
         kinds[step["kind"]] += step["cpu"]
     kinds["rest"] = cpu - kinds.total()
     return kinds
 
 
-def change_page(place):
+def change_page(checkout):
     """Another comment in the last cell of code of one page."""
-    path = place / f"notebooks/{PAGE}.ipynb"
+    path = checkout / f"notebooks/{PAGE}.ipynb"
     page = json.loads(path.read_text(encoding="utf-8"))
     cells = [cell for cell in page["cells"] if cell["cell_type"] == "code"]
     cells[-1]["source"] += ["\n# changed"]
@@ -78,23 +78,23 @@ def run(options):
     words = QUICK if options.quick else words
     took = {}
     with tempfile.TemporaryDirectory() as folder:
-        place, python = Path(folder), sys.executable
-        copy_checkout(place)
+        checkout, python = Path(folder), sys.executable
+        copy_checkout(checkout)
         if not (options.here or options.quick):
-            took["environment"] = spent(["make", "env"], place)
-            python = place / ".venv/bin/python"
+            took["environment"] = spent(["make", "env"], checkout)
+            python = checkout / ".venv/bin/python"
         book = [python, "-m", "rbplib", "book", *words]
-        whole = spent(book, place)
-        kinds = by_kind(place, whole[0])
+        whole = spent(book, checkout)
+        kinds = by_kind(checkout, whole[0])
         took |= {name: (kinds[kind], None) for kind, name in KINDS.items()}
         took["a bare clone, in all"] = tuple(
             map(sum, zip(whole, took.get("environment", (0, 0)), strict=True))
         )
-        took["an unchanged book"] = spent(book, place)
-        change_page(place)
+        took["an unchanged book"] = spent(book, checkout)
+        change_page(checkout)
         page = [python, "-m", "workflow.pages", "--page", PAGE]
-        took["one page again"] = spent(page, place)
-        html = spent(book, place)
+        took["one page again"] = spent(page, checkout)
+        html = spent(book, checkout)
         took["the pages that read it, and the HTML"] = html
     lines = []
     for name, (cpu, seconds) in took.items():

@@ -77,8 +77,8 @@ def paper(model, ids):
     ranks, logprobs = [], []
     for b, row in enumerate(ids.tolist()):
         for t in range(1, len(row)):
-            place = (best[b, t - 1] == row[t]).nonzero()
-            ranks.append(place[0].item() + 1 if len(place) else TOP + 1)
+            rank = (best[b, t - 1] == row[t]).nonzero()
+            ranks.append(rank[0].item() + 1 if len(rank) else TOP + 1)
             logprobs.append(probabilities[b, t - 1, row[t]].log().item())
     return ranks, logprobs
 

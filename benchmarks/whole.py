@@ -42,10 +42,10 @@ def lm_eval(folder):
     from lm_eval.models.huggingface import HFLM
     from transformers import PreTrainedTokenizerFast
 
-    place = folder / "model"
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(place)  # by the model's type: none of it
+    saved = folder / "model"
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(saved)  # by the model's type: none of it
     how = {"dtype": "float32", "device": "cpu", "batch_size": 8, "max_length": LENGTH}
-    harness = HFLM(pretrained=str(place), tokenizer=tokenizer, **how)
+    harness = HFLM(pretrained=str(saved), tokenizer=tokenizer, **how)
     texts = [json.loads(line)["text"] for line in (folder / "text.jsonl").open()]
     requests = [Instance("loglikelihood_rolling", {}, (text,), 0) for text in texts]
     harness.loglikelihood_rolling(requests, disable_tqdm=True)
@@ -64,8 +64,8 @@ def write_inputs(folder, family, name, documents, **changes):
     from rbplib.families import held
 
     # the model and a tokenizer of as many words
-    known = json.loads(held("families", "configs", f"{family}.json").read_text())[name] | changes
-    config = AutoConfig.for_model(**known | {"dtype": "float32"})
+    config = json.loads(held("families", "configs", f"{family}.json").read_text())[name] | changes
+    config = AutoConfig.for_model(**config | {"dtype": "float32"})
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config)
     model.save_pretrained(folder / "model")

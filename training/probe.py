@@ -170,7 +170,7 @@ def run(name, plan, out):
             return
     # train, looking at the model on the way
     stream, heldout = data.training_streams(plan.tokens)
-    place = data.folder() / "probes" / folder / f"{name}-{plan.tokens}-{plan.seed}"
+    path = data.folder() / "probes" / folder / f"{name}-{plan.tokens}-{plan.seed}"
     look = Probe(heldout, every, deep)
     model, record = train.train(
         family,
@@ -178,13 +178,13 @@ def run(name, plan, out):
         plan,
         stream,
         heldout,
-        checkpoint=place.with_name(f"{place.name}.pt"),
+        checkpoint=path.with_name(f"{path.name}.pt"),
         every=every // LINES,
         look=look,
     )
     # keep the looks and the model
     text = as_csv(record.pop("looks"), record, plan.batch)
     record["text_digest"] = data.digest(stream[: plan.tokens + 1])
-    train.save_model(model, record, place)
+    train.save_model(model, record, path)
     write_text(file, text)
     print(f"{file}: held-out loss {record['heldout_loss']}", flush=True)

@@ -142,8 +142,8 @@ def scatter_rows(out):
     # losses of each size
     for path, record in records(out):
         family = path.parent.name.removesuffix("-seeds")
-        place = by_size.setdefault(family, {}).setdefault(record["nonembedding_params"], [])
-        place.append(math.log(record["heldout_loss"]))
+        losses = by_size.setdefault(family, {}).setdefault(record["nonembedding_params"], [])
+        losses.append(math.log(record["heldout_loss"]))
     # pooled over the sizes that were trained again
     for family, sizes in by_size.items():
         repeated = [losses for losses in sizes.values() if len(losses) > 1]

@@ -28,17 +28,17 @@ def make_contents_once(app):
     made = {}
 
     def give(app, pagename, templatename, context, doctree):
-        place = pagename if pagename in app.builder.relations else pagename.rpartition("/")[0]
+        docname = pagename if pagename in app.builder.relations else pagename.rpartition("/")[0]
 
         # made the first time, kept for the others
         def kept(make):
-            def known(**how):
-                key = place, repr(how)
+            def once(**how):
+                key = docname, repr(how)
                 if key not in made:
                     made[key] = str(make(**how))
                 return made[key]
 
-            return known
+            return once
 
         context["kept"] = kept
 

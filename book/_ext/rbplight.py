@@ -103,8 +103,8 @@ def cut_styles(out, pages):
     words = set(re.findall(r"[\w-]+", " ".join([*re.findall('class="([^"]*)"', pages), *scripts])))
 
     def rule(match):
-        of = [set(CLASS.findall(selector)) for selector in match[1].split(",")]
-        return match[0] if "(" in match[1] or any(names <= words for names in of) else ""
+        classes = [set(CLASS.findall(selector)) for selector in match[1].split(",")]
+        return match[0] if "(" in match[1] or any(names <= words for names in classes) else ""
 
     signs = set()
     for path in sheets:

@@ -59,9 +59,9 @@ def find(env, name, docname):
     here = PAGE.fullmatch(docname)
     executed = executed_pages(env).get(name, {})
     families = (here["family"] if here else DEFAULT, "all", DEFAULT, *executed)
-    known = [f"book/_executed/{family}/{name}" for family in families]
-    known += [f"book/{name}", f"book/derivations/{name}"]
-    return next((document for document in known if document in env.found_docs), None)
+    candidates = [f"book/_executed/{family}/{name}" for family in families]
+    candidates += [f"book/{name}", f"book/derivations/{name}"]
+    return next((document for document in candidates if document in env.found_docs), None)
 
 
 # ---- links

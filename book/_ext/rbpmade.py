@@ -27,7 +27,7 @@ def read(text):
     return nbformat.v4.reads(text)
 
 
-def made(root, notebook, place):
+def made(root, notebook, folder):
     """How an executed notebook, FAMILY/PAGE, was made: the line that makes it again, its
     parameters, where, of what."""
     record = notebook["metadata"].get("rbp", {})
@@ -37,11 +37,11 @@ def made(root, notebook, place):
     line = ["papermill", f"notebooks/{name}.ipynb", f"{name}.ipynb"]
     line += ["-y", json.dumps(record["parameters"])] if record["parameters"] else []
     cells = (c for c in notebook["cells"] if PARAMETERS & set(c["metadata"].get("tags", ())))
-    asked = "\n".join(c["source"] for c in cells).strip()
+    wanted = "\n".join(c["source"] for c in cells).strip()
 
     # when and where, if its run is the one on record here
-    path = root / f"logs/runs/{place.replace('/', '-')}.json"
-    page = sha256((root / f"book/_executed/{place}.ipynb").read_bytes()).hexdigest()
+    path = root / f"logs/runs/{folder.replace('/', '-')}.json"
+    page = sha256((root / f"book/_executed/{folder}.ipynb").read_bytes()).hexdigest()
     rows = {}
     with suppress(OSError, ValueError, LookupError, TypeError):
         run = json.loads(path.read_bytes())
@@ -50,7 +50,7 @@ def made(root, notebook, place):
 
     # beside the book's
     with suppress(InputError):
-        rows["Reproduced"] = page_sentence(root / f"book/_executed/{place}.ipynb", embedded())
+        rows["Reproduced"] = page_sentence(root / f"book/_executed/{folder}.ipynb", embedded())
 
     # of what
     tables = (f"{label} {digest[:DIGITS]}" for label, digest in record.get("tables", {}).items())
@@ -63,7 +63,7 @@ def made(root, notebook, place):
     words = "".join(f"<dt>{k}</dt><dd>{html.escape(str(v))}</dd>" for k, v in rows.items() if v)
     return [
         literal(shlex.join(line), "bash"),
-        literal(asked, "python"),
+        literal(wanted, "python"),
         raw(f'<dl class="rbp-made">{words}</dl>'),
     ]
 

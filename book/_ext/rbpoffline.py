@@ -43,8 +43,8 @@ def add_stills(app, doctree):
         svg, words = still(data), TAG.sub("", CAPTION.search(node.astext())[1])
         image = picture(app, svg, html.unescape(words), "still")
         knobs = "".join(map(knob, json.loads(data).get("params", ())))
-        place = PLACE.format(knobs=knobs, height=HEIGHT.search(svg)[1], still=image + STILL)
-        set_raw(node, node.astext().replace(EMPTY, place))
+        frame = PLACE.format(knobs=knobs, height=HEIGHT.search(svg)[1], still=image + STILL)
+        set_raw(node, node.astext().replace(EMPTY, frame))
 
 
 @cache

@@ -57,8 +57,8 @@ def build_parts(app, doctree):
         scope = build_results(app, page, notebook, here, about)
         texts = notebook["metadata"].get("rbp", {}).get("texts", ())
     # the page's script offers those that are shown
-    place = [raw(TEXTS.format(html.escape(json.dumps(texts))))] if len(texts) > 1 else []
-    page[1:1] = [raw(NOTE), *scope, *switch(env, here), *place, *open_page(about)]
+    chosen = [raw(TEXTS.format(html.escape(json.dumps(texts))))] if len(texts) > 1 else []
+    page[1:1] = [raw(NOTE), *scope, *switch(env, here), *chosen, *open_page(about)]
 
 
 def build_results(app, page, notebook, here, about):
@@ -89,10 +89,10 @@ def build_results(app, page, notebook, here, about):
 
 
 @cache
-def read_yaml(place):
+def read_yaml(path):
     """What a YAML file holds, read once in a build: PyYAML takes a tenth of a second for the
     claims."""
-    return yaml.safe_load(place.read_text(encoding="utf-8"))
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def sentence(*parts):
@@ -224,7 +224,7 @@ def tell_figures(app, pairs, here):
             at = f"{number(here['page'])}.{count}".lstrip(".")
             label, ident = f"Fig. {at}.", f"fig-{at.replace('.', '-')}"
             inside += [words] if after.get("metadata", {}).get("see") else []
-        whole, place = len(inside), bundle.parent.index(bundle)
+        whole, index = len(inside), bundle.parent.index(bundle)
 
         # number and words
         for picture in moving:
@@ -247,7 +247,7 @@ def tell_figures(app, pairs, here):
         if "of" in about:
             texts = html.escape(json.dumps(about["of"]))
             inside = [raw(f'<div data-of="{texts}">'), *inside, raw("</div>")]
-        bundle.parent[place : place + whole] = inside
+        bundle.parent[index : index + whole] = inside
 
 
 def source(app, output, here, count):
@@ -289,10 +289,10 @@ def lift(pairs, *names):
     lines = []
     for output, bundle in pairs:
         if output.get("metadata", {}).get("rbp") in names:
-            place = bundle.parent
-            place.remove(bundle)
-            if not place.children:
-                place.parent.remove(place)
+            parent = bundle.parent
+            parent.remove(bundle)
+            if not parent.children:
+                parent.parent.remove(parent)
             # of an output in each of its forms plain text is the poorest
             forms = [n for n in bundle if n.get("mime_type") != "text/plain"]
             lines += [node for form in forms for node in form]
@@ -310,8 +310,8 @@ def answer_box(parts):
     # what stands below a line is folded
     for line in lines:
         for below in list(line.findall(nodes.bullet_list)):
-            place = line.index(below)
-            line[place : place + 1] = fold(BELOW, below[0].children, "rbp-below")
+            index = line.index(below)
+            line[index : index + 1] = fold(BELOW, below[0].children, "rbp-below")
     # what the page's author says of the run in sight, verdicts on claims folded
     words = [line for line in lines if not isinstance(line, nodes.list_item)]
     verdicts = [line for line in lines if isinstance(line, nodes.list_item)]

@@ -70,8 +70,8 @@ def glossary_forms(env):
 def link_first_uses(app, doctree, docname):
     if GLOSSARY not in app.env.found_docs or app.builder.format != "html":
         return
-    known = meanings(app.env)
-    by_anchor = dict(known.values())
+    names = meanings(app.env)
+    by_anchor = dict(names.values())
     for reference in doctree.findall(nodes.reference):  # those that a page sets itself
         target = reference.get("refid") or reference.get("refuri", "").rpartition("#")[2]
         if target in by_anchor:
@@ -81,7 +81,7 @@ def link_first_uses(app, doctree, docname):
     (pattern, words), seen = glossary_forms(app.env), set()
 
     def link(word, shown):
-        anchor, meaning = known[word]
+        anchor, meaning = names[word]
         inner = nodes.inline("", shown, classes=["xref", "std", "std-term"])
         seen.add(word)
         return make_refnode(app.builder, docname, GLOSSARY, anchor, inner, meaning)
@@ -92,7 +92,7 @@ def link_first_uses(app, doctree, docname):
 
     def in_cell(match):
         before, word = match.groups()
-        if word not in known or word in seen:
+        if word not in names or word in seen:
             return match[0]
         reference = link(word, word)
         about = f'href="{reference["refuri"]}" title="{html.escape(reference["reftitle"])}"'

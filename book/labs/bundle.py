@@ -85,7 +85,7 @@ def sheet(text, solutions):
 
     # a choice as a line, for teachers with the right answer between stars
     stars, text = "*" if solutions else "", TASK.sub(part, text)
-    text = CHOICE.sub(lambda of: of[1].replace("|", "·").replace("*", stars), text)
+    text = CHOICE.sub(lambda match: match[1].replace("|", "·").replace("*", stars), text)
     text = re.sub(r"\s\(\{(?:eq|ref|doc)\}`[^`]*`\)", "", text)  # they lead to pages of the book
     # the book's own macros
     return text.replace(r"\RBP", r"\mathrm{RBP}").replace(r"\E\log", r"\mathbb{E}\log")
