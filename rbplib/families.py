@@ -81,6 +81,10 @@ class WriteError(InputError):
     """A file that could not be written."""
 
 
+class Damaged(InputError):
+    """A file of the repository that is not the one which it names."""
+
+
 class NoAnswer(InputError):
     """What is not here, and the hub does not answer."""
 
@@ -442,7 +446,7 @@ def held(*parts):
 def intact(path):
     """The path of a file, with the digest that published/SHA256SUMS of its checkout gives, if any.
 
-    Raises InputError: it has another, or is gone.
+    Raises Damaged: it has another, or is gone.
     """
     here = Path(os.path.abspath(path))
     for folder in here.parents:
@@ -451,10 +455,10 @@ def intact(path):
             line = rb"(?m)^(.+)  %s$" % re.escape(os.fsencode(name))
             said = re.search(line, (folder / SUMS).read_bytes())
             if said and not (here.is_file() and said[1] == file_digest(here).encode()):
-                raise InputError(
+                raise Damaged(
                     f"{name} is not the file that {SUMS} names: get both again by "
-                    f"`git checkout {SUMS} {name}`, or keep what you made anew by "
-                    "`python -m paper.published`."
+                    f"`git -C {folder} checkout {SUMS} {name}`, or keep what you made anew by "
+                    "`python -m paper.published` there."
                 )
             break
     return path

@@ -221,7 +221,7 @@ def extrapolate(loss, S, estimator="least_squares"):
         Forecast. Without a model to spare (three, and a law of three parameters) the interval is
         NaN.
     Raises:
-        InputError: as of `fit`.
+        InputError: as of `fit`, or a size that is not above 0.
 
     >>> from rbplib import fit
     >>> loss = fit([3.0, 2.0, 1.5, 1.1], S=[1e6, 1e7, 1e8, 1e9]).loss
@@ -229,7 +229,7 @@ def extrapolate(loss, S, estimator="least_squares"):
     [0.778]
     """
     part = one_a_size(loss) if loss.n_sizes < len(loss.S) else loss
-    law = fit(part, estimator, n_bootstrap=0)
+    law, S = fit(part, estimator, n_bootstrap=0), sizes_given(S)
     y, half = law.y_at(S), np.full(len(S), np.nan)
     if np.isfinite(law.residual_sd):
         sd, df = law.residual_sd * widening(law, S), law.spare

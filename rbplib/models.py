@@ -25,9 +25,11 @@ from zipfile import is_zipfile
 from rbplib.families import (
     DTYPES,
     WINDOW,
+    Damaged,
     InputError,
     NoAnswer,
     check_choice,
+    complain,
     digest,
     file_digest,
     first_line,
@@ -360,6 +362,7 @@ def load_weights(weights_path, model_id, dtype, device):
     check_keys(report, model_id)
     if weights_path.is_dir():
         check_rotary(net, weights_path, model_id)
+        tell_head(net, model_id)
     speed_up(net)
     return net.eval().requires_grad_(False)
 
@@ -463,9 +466,21 @@ def check_keys(report, model_id):
         )
 
 
-# of weights, and of indices and masks, in safetensors' words and in torch's
-PLAIN = {"F64", "F32", "F16", "BF16", "I64", "BOOL"}
-PLAIN |= {"float64", "float32", "float16", "bfloat16", "int64", "bool"}
+def tell_head(net, model_id):
+    """Say that a head is not the embedding which its configuration ties it to: transformers takes
+    the one in the files."""
+    table = net.get_input_embeddings().weight
+    head = getattr(net.get_output_embeddings(), "weight", table)
+    if head is not table and net.config.get_text_config().tie_word_embeddings:
+        complain(
+            f"the weights of {model_id!r} hold a head of their own, which is taken, where its "
+            "config.json ties it to the embedding: say 'tie_word_embeddings' false there if it is "
+            "meant, else leave it out of the weights."
+        )
+
+
+# a tensor's name and kind, in safetensors' words or torch's: numbers, or indices and masks
+PLAIN = re.compile(r"(?i).* b?f(loat)?(16|32|64)|.*(?<!weight) (i(nt)?64|bool)")
 
 
 def is_quantised(config):
@@ -482,18 +497,18 @@ def check_stored(weights_path, model_id):
     of how they were quantised they would be read as they lie, without their scale; and biases of
     attention that the model has no place for, which bear a mask's name."""
     for name, kind, shape, _ in stored(weights_path):
-        if COMPUTED.search(name) and (len(shape) != 1 or not name.endswith(".bias")):
-            continue
-        if kind not in PLAIN:
-            raise InputError(
-                f"the weights of {model_id!r} hold {name} as {kind}, and its config.json does "
-                "not say how it was quantised: give that too, or weights in floats."
-            )
         if COMPUTED.search(name):
-            raise InputError(
-                f"the weights of {model_id!r} hold a bias, {name}, that its model has no place "
-                "for: give the weights and the config.json that belong together."
+            wrong = len(shape) == 1 and name.endswith(".bias")
+            fault = (
+                "as a bias, which its model has no place for: give the weights and the config.json"
             )
+            fault += " that belong together"
+        else:
+            wrong = not PLAIN.fullmatch(f"{name} {kind}")
+            fault = f"as {kind}, and its config.json does not say how it was quantised: give that"
+            fault += " too, or weights in floats"
+        if wrong:
+            raise InputError(f"the weights of {model_id!r} hold {name} {fault}.")
 
 
 def check_class(config, model_id):
@@ -731,8 +746,8 @@ def sizes_of(model):
     """
     try:
         fields = configuration(model)
-    except InputError:
-        if model.nonembedding_params is None:
+    except InputError as error:
+        if model.nonembedding_params is None or isinstance(error, Damaged):
             raise
         return {"nonembedding_params": model.nonembedding_params}
     # sizes that are known need no torch

@@ -49,6 +49,8 @@ def test_the_choice_of_sources_is_in_the_interval():
 def test_what_has_no_forecast_is_said(y, size):
     with pytest.raises(rbp.InputError, match="three|above 0"):
         rbp.forecast(exact(y, S[: len(y)]), size)
+    with pytest.raises(rbp.InputError, match="above 0"):
+        rbp.extrapolate(exact(1 / S, S), 0)
 
 
 @pytest.mark.parametrize("law", [straight, bent])

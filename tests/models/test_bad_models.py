@@ -129,8 +129,8 @@ BAD = {  # what is done to the folder, and what the sentence must say
     ),
     "a scale of a quantised weight": (surplus(f"{FC}_scale", 1), "hold 1 more .*c_fc.weight_scale"),
     "a quantised weight without its scale": (
-        tensors(lambda state: state.update({FC: state[FC].mul(100).to(torch.int8)})),
-        "hold transformer.h.1.mlp.c_fc.weight as I8, .* does not say how it was quantised",
+        tensors(lambda state: state.update({FC: state[FC].mul(100).long()})),
+        "hold transformer.h.1.mlp.c_fc.weight as I64, .* does not say how it was quantised",
     ),
     "quantised by a way that nobody knows": (
         lambda folder: (
@@ -143,7 +143,7 @@ BAD = {  # what is done to the folder, and what the sentence must say
         lambda folder: pickled(folder, {FC: torch.ones(32, 128, dtype=torch.int8)}),
         "hold transformer.h.1.mlp.c_fc.weight as int8",
     ),
-    "a bias by a mask's name": (surplus("transformer.h.0.attn.bias"), "hold a bias, .*attn.bias"),
+    "a bias by a mask's name": (surplus("transformer.h.0.attn.bias"), "attn.bias as a bias"),
     "text cut at random": (dropout, "cuts text at random"),
     "kernels of a repository": (config(attn_implementation="owner/k"), "attn_impl.*is not run"),
     "a class that transformers lacks": (
@@ -213,6 +213,13 @@ def test_an_id_that_is_neither_a_folder_nor_of_the_hub(ident, tmp_path, capsys):
 def test_a_device_or_dtype_that_is_not_there(choice, good):
     with pytest.raises(ValueError, match="cuda:99|int8"):
         load_model(hub_model(good), **choice)
+
+
+def test_a_head_beside_a_tied_embedding_is_told(good, tmp_path, capsys):
+    folder = shutil.copytree(good, tmp_path / "m")
+    tensors(lambda t: t.update({"lm_head.weight": -t["transformer.wte.weight"]}))(folder)
+    load_model(hub_model(folder))
+    assert "hold a head of their own" in capsys.readouterr().err
 
 
 def test_what_older_versions_saved_beside_the_weights_is_no_harm(good, tmp_path, capsys):

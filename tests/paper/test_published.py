@@ -116,6 +116,7 @@ READERS = {  # what reads one of each kind of kept file
     "models/checks.json": lambda path: recipes.rates(),
     "models/nano-pythia/1.9k/model.safetensors": lambda path: folder_digest(path.parent),
     "families/configs/pythia.json": lambda path: configuration(load_family("pythia").models[0]),
+    "families/configs/gpt2.json": lambda path: family_sizes("gpt2"),
     "families/sizes.json": lambda path: family_sizes("pythia"),
 }
 
@@ -130,7 +131,7 @@ def test_one_bit_of_a_kept_file_is_told_where_it_is_read(name, tmp_path, monkeyp
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(stress.flipped(data, random.Random(0)))
-    with pytest.raises(InputError, match=f"{name} is not the file .*git checkout .*{name}"):
+    with pytest.raises(InputError, match=f"{name} is not the file .*git -C .* checkout .*{name}"):
         READERS[name](path)
 
 
