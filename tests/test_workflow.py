@@ -46,74 +46,74 @@ sphinx: {config: {include_patterns: ["book/**"], suppress_warnings: [etoc.toctre
 """
 
 
-def add_page(place, name, code, parameters=PER_FAMILY):
+def add_page(clone, name, code, parameters=PER_FAMILY):
     """A notebook that is a page of the book, by its opening in book/pages.yml."""
-    write_notebook(place / f"notebooks/{name}.ipynb", code, parameters)
-    append(place / "book/pages.yml", f"{name}:\n  question: What?\n")
+    write_notebook(clone / f"notebooks/{name}.ipynb", code, parameters)
+    append(clone / "book/pages.yml", f"{name}:\n  question: What?\n")
 
 
 def append(path, text):
     path.write_text((path.read_text() if path.exists() else "") + text)
 
 
-def write_root(place):
+def write_root(clone):
     """Two families of three tiny models, one text and three notebooks."""
     for folder in ("families", "notebooks", "book"):
-        (place / folder).mkdir()
+        (clone / folder).mkdir()
     for folder in ("rbplib", "paper", "corpora"):
         shutil.copytree(
-            ROOT / folder, place / folder, ignore=shutil.ignore_patterns("__pycache__", "*.yml")
+            ROOT / folder, clone / folder, ignore=shutil.ignore_patterns("__pycache__", "*.yml")
         )
 
     # three tiny models, one text, an embedded family, whose models are measured together, and one
     words = tokenizer()
     for number in range(3):
-        save_model(place / f"models/m{number}", seed=number, words=words)
+        save_model(clone / f"models/m{number}", seed=number, words=words)
     for family, numbers in {"demo": (0, 1), "other": (2,)}.items():
         models = ", ".join(f"models/m{n}" for n in numbers)
         entry = f"title: The {family} family\ncontext: 32\ndtype: float32\nmodels: [{models}]\n"
-        (place / f"families/{family}.yml").write_text(entry)
-    append(place / "families/demo.yml", "embedded: true\ncorpora: [notes]\n")
+        (clone / f"families/{family}.yml").write_text(entry)
+    append(clone / "families/demo.yml", "embedded: true\ncorpora: [notes]\n")
     lines = [json.dumps({"text": f"document number {i} of the notes"}) for i in range(6)]
-    (place / "notes.jsonl").write_text("\n".join(lines) + "\n")
-    (place / "corpora/notes.yml").write_text("title: Notes\npath: notes.jsonl\n")
+    (clone / "notes.jsonl").write_text("\n".join(lines) + "\n")
+    (clone / "corpora/notes.yml").write_text("title: Notes\npath: notes.jsonl\n")
 
     # a page of tables, one that uses a module of paper/, one of all families; one that is no page
-    add_page(place, "01_first", MEASURE)
-    add_page(place, "steps", "import paper.steps")
-    add_page(place, "09_all", THREADS, TOGETHER)
-    write_notebook(place / "notebooks/draft.ipynb", "1 / 0", PER_FAMILY)
-    (place / "_config.yml").write_text(CONFIG)
-    (place / "_toc.yml").write_text("format: jb-book\nroot: book/intro\n")
-    (place / "book/intro.md").write_text("# Small\n")
+    add_page(clone, "01_first", MEASURE)
+    add_page(clone, "steps", "import paper.steps")
+    add_page(clone, "09_all", THREADS, TOGETHER)
+    write_notebook(clone / "notebooks/draft.ipynb", "1 / 0", PER_FAMILY)
+    (clone / "_config.yml").write_text(CONFIG)
+    (clone / "_toc.yml").write_text("format: jb-book\nroot: book/intro\n")
+    (clone / "book/intro.md").write_text("# Small\n")
 
 
-def make(place, *words, **environment):
+def make(clone, *words, **environment):
     """`rbp book` on a root, to its end."""
-    environment |= {"RBP_ROOT": str(place), "PYTHONPATH": str(ROOT)}
+    environment |= {"RBP_ROOT": str(clone), "PYTHONPATH": str(ROOT)}
     return python("-m", "rbplib", "book", *(words or WORDS), **environment)
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A small root, measured, run and built once, and what that printed."""
-    place = tmp_path_factory.mktemp("flow")
-    write_root(place)
-    done = make(place)
+    clone = tmp_path_factory.mktemp("flow")
+    write_root(clone)
+    done = make(clone)
     assert done.returncode == 0, done.stdout + done.stderr
-    return place, done.stdout
+    return clone, done.stdout
 
 
 @pytest.fixture
-def place(built, tmp_path, monkeypatch):
+def clone(built, tmp_path, monkeypatch):
     """A copy of the root as a fresh clone with copied results has it: of new times, and without
     records of Snakemake or of runs."""
     ignore = shutil.ignore_patterns(".snakemake", "logs")
-    place = shutil.copytree(built[0], tmp_path / "c", ignore=ignore, copy_function=shutil.copyfile)
-    monkeypatch.setenv("RBP_ROOT", str(place))
-    monkeypatch.chdir(place)
+    clone = shutil.copytree(built[0], tmp_path / "c", ignore=ignore, copy_function=shutil.copyfile)
+    monkeypatch.setenv("RBP_ROOT", str(clone))
+    monkeypatch.chdir(clone)
     forget()
-    return place
+    return clone
 
 
 def forget():
@@ -150,68 +150,68 @@ DEMO = {"demo/01_first", "demo/steps", "all/09_all"}
 OTHER = {"other/01_first", "other/steps", "all/09_all"}
 
 
-def comment_in_notebook(place):
-    notebook = nbformat.read(place / "notebooks/steps.ipynb", 4)
+def comment_in_notebook(clone):
+    notebook = nbformat.read(clone / "notebooks/steps.ipynb", 4)
     notebook.cells[-1].source += "\n# a comment"
-    nbformat.write(notebook, place / "notebooks/steps.ipynb")
+    nbformat.write(notebook, clone / "notebooks/steps.ipynb")
     # one of its pages was made by a clock that ran ahead
-    os.utime(place / "book/_executed/demo/steps.ipynb", (2**32, 2**32))
+    os.utime(clone / "book/_executed/demo/steps.ipynb", (2**32, 2**32))
 
 
 def change(name, old, new):
-    def edit(place):
-        path = place / name
+    def edit(clone):
+        path = clone / name
         path.write_text(path.read_text().replace(old, new, 1))
 
     return edit
 
 
-def new_times(place):
+def new_times(clone):
     for pattern in ("notebooks/*", "rbplib/*.py", "results/ranks/*/*/*", "book/_executed/*/*"):
-        for path in place.glob(pattern):
+        for path in clone.glob(pattern):
             os.utime(path)
 
 
-def another_table(place):
-    table = read_table(next(place.glob("results/ranks/other/m2/*.parquet")))
+def another_table(clone):
+    table = read_table(next(clone.glob("results/ranks/other/m2/*.parquet")))
     columns = dict(table.columns) | {"logprob": table.logprob - 0.01}
     write_table(table.path, columns, table.record)
 
 
 MATRIX = {  # what is edited: (how; tables, pages and HTML that are made again)
-    "nothing": (lambda place: None, 0, set(), False),
+    "nothing": (lambda clone: None, 0, set(), False),
     "touched files": (new_times, 0, set(), False),
     "a notebook": (comment_in_notebook, 0, STEPS, True),
     "a module of one page": (change("paper/steps.py", '"""', '"""A'), 0, STEPS, True),
     "a module of all": (change("rbplib/law.py", '"""', '"""A'), 0, PAGES, True),
     "a file that all read": (
-        lambda place: append(place / "notebooks/words.md", "x"), 0, PAGES, True),
+        lambda clone: append(clone / "notebooks/words.md", "x"), 0, PAGES, True),
     "a family": (change("families/demo.yml", "The demo", "A"), 0, DEMO, True),
     "a table": (another_table, 0, OTHER, True),
     "a table that is gone": (
-        lambda place: next(place.glob("results/ranks/other/*/*.parquet")).unlink(), 1, OTHER, True),
+        lambda clone: next(clone.glob("results/ranks/other/*/*.parquet")).unlink(), 1, OTHER, True),
     "a page by hand": (
         change("book/_executed/demo/01_first.ipynb", "notes", "Notes"), 0, {"demo/01_first"}, True),
     "a cut page": (
-        lambda place: (place / "book/_executed/demo/01_first.ipynb").write_text("{"),
+        lambda clone: (clone / "book/_executed/demo/01_first.ipynb").write_text("{"),
         0, {"demo/01_first"}, True),
     "a page of no notebook": (
-        lambda place: shutil.copy(place / "book/_executed/demo/01_first.ipynb",
-                                  place / "book/_executed/all/17_old.ipynb"), 0, set(), True),
-    "HTML": (lambda place: append(place / "_build/html/index.html", " "), 0, set(), True),
-    "prose": (lambda place: append(place / "book/intro.md", "More."), 0, set(), True),
+        lambda clone: shutil.copy(clone / "book/_executed/demo/01_first.ipynb",
+                                  clone / "book/_executed/all/17_old.ipynb"), 0, set(), True),
+    "HTML": (lambda clone: append(clone / "_build/html/index.html", " "), 0, set(), True),
+    "prose": (lambda clone: append(clone / "book/intro.md", "More."), 0, set(), True),
 }  # fmt: skip
 REPLACED = {  # the same, where tables of another record are measured again
-    "a corpus": (lambda place: append(place / "corpora/notes.yml", "documents: 4\n"), 3, PAGES),
+    "a corpus": (lambda clone: append(clone / "corpora/notes.yml", "documents: 4\n"), 3, PAGES),
     "a weight": (
-        lambda place: save_model(place / "models/m2", seed=9, words=tokenizer()), 1, OTHER),
+        lambda clone: save_model(clone / "models/m2", seed=9, words=tokenizer()), 1, OTHER),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("edit", MATRIX)
-def test_what_runs_again_after_an_edit(place, edit):
+def test_what_runs_again_after_an_edit(clone, edit):
     how, *expected = MATRIX[edit]
-    how(place)
+    how(clone)
     assert planned() == tuple(expected)
 
 
@@ -221,15 +221,15 @@ def test_models_trained_again_are_read_on_the_texts_of_their_family(texts):
     assert corpora and repeats == (load_family(family.repeats), corpora)
 
 
-def test_an_unchanged_book_is_named_without_snakemake(place):
-    run = make(place)
+def test_an_unchanged_book_is_named_without_snakemake(clone):
+    run = make(clone)
     assert run.returncode == 0 and "as it was" in run.stdout and not run.stderr
 
 
 @pytest.mark.parametrize("edit", REPLACED)
-def test_a_table_of_another_record_is_measured_again_only_where_asked(place, edit):
+def test_a_table_of_another_record_is_measured_again_only_where_asked(clone, edit):
     how, *expected = REPLACED[edit]
-    how(place)
+    how(clone)
     with pytest.raises(InputError, match="replace"):
         planned()
     assert planned(replace=True) == (*expected, True)
@@ -251,20 +251,20 @@ x = await __import__("asyncio").sleep(0, "five"); x"""
 FIGURE = "from matplotlib import pyplot\npyplot.plot([1, 2]);"
 
 
-def test_a_page_in_a_fork_shows_what_a_kernel_shows(place):
+def test_a_page_in_a_fork_shows_what_a_kernel_shows(clone):
     """Prints, displays, values, figures, another program's output, in their order."""
-    add_page(place, "03_all", EVERYTHING)
-    path = place / "notebooks/03_all.ipynb"
+    add_page(clone, "03_all", EVERYTHING)
+    path = clone / "notebooks/03_all.ipynb"
     notebook = nbformat.read(path, 4)
     notebook.cells += [nbformat.v4.new_code_cell(FIGURE), nbformat.v4.new_code_cell("__name__")]
     nbformat.write(notebook, path)
     # a process of its own: here other tests may have chosen where figures go
     run = python("-m", "workflow.pages", "--page", "03_all", *ALONE)
     assert run.returncode == 0, run.stderr
-    made = nbformat.read(place / "book/_executed/demo/03_all.ipynb", 4)
+    made = nbformat.read(clone / "book/_executed/demo/03_all.ipynb", 4)
     options = {"parameters": {"corpora": ["notes"], "family": "demo"}, "progress_bar": False}
-    papermill.execute_notebook(pages.for_family(path), place / "out.ipynb", **options)
-    by_kernel = nbformat.read(place / "out.ipynb", 4)
+    papermill.execute_notebook(pages.for_family(path), clone / "out.ipynb", **options)
+    by_kernel = nbformat.read(clone / "out.ipynb", 4)
     for cell in by_kernel.cells:
         if cell.cell_type == "code":  # which a fork's goes to its log
             cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
@@ -290,34 +290,34 @@ FAULTS = {  # code of a page: what is told
 
 
 @pytest.mark.parametrize("code", FAULTS)
-def test_a_page_that_does_not_come_to_its_end_is_told_and_is_none(place, code, capfd):
-    add_page(place, "03_bad", code)
+def test_a_page_that_does_not_come_to_its_end_is_told_and_is_none(clone, code, capfd):
+    add_page(clone, "03_bad", code)
     assert pages.main(["--page", "03_bad", *ALONE]) in (1, 2)
     out, err = capfd.readouterr()
     assert FAULTS[code] in err and "\x1b" not in out + err and "\x07" not in out + err
     assert "03_bad" in err and "Traceback" not in err
-    assert not (place / "book/_executed/demo/03_bad.ipynb").exists()
+    assert not (clone / "book/_executed/demo/03_bad.ipynb").exists()
 
 
-def test_a_family_by_path_leaves_no_folder_on_its_page(place):
-    (place / "else where").mkdir()
+def test_a_family_by_path_leaves_no_folder_on_its_page(clone):
+    (clone / "else where").mkdir()
     words = ["--page", "steps"]
     for option, source in {
         "--family": "families/demo.yml",
         "--corpus": "corpora/notes.yml",
     }.items():
-        path = place / "else where" / f"my {Path(source).name}"
-        shutil.copy(place / source, path)
+        path = clone / "else where" / f"my {Path(source).name}"
+        shutil.copy(clone / source, path)
         append(path, f"name: {option[2:]}\n")
         words += [option, str(path)]
     assert pages.main(words) == 0
-    text = (place / "book/_executed/family/steps.ipynb").read_text()
+    text = (clone / "book/_executed/family/steps.ipynb").read_text()
     assert "else where" not in text and text.count("my demo.yml") == text.count("my notes.yml") == 2
 
 
-def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(place):
+def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(clone):
     for name in ("09_families", "13_findings"):
-        add_page(place, name, "print(families)", TOGETHER)
+        add_page(clone, name, "print(families)", TOGETHER)
 
     def listed(*families, only=False):
         forget()
@@ -331,19 +331,19 @@ def test_a_named_family_joins_the_embedded_ones_and_changes_none_of_their_pages(
     assert not [name for name in only if name.startswith("demo")]
     assert only["all/09_families"][0].parameters["families"] == ["other"]
     # a label of a text that is not here
-    take(export_family("demo", place / "demo.ranks", ["notes"]), "theirs")
-    (place / "corpora/notes.yml").unlink()
+    take(export_family("demo", clone / "demo.ranks", ["notes"]), "theirs")
+    (clone / "corpora/notes.yml").unlink()
     page, _ = listed("theirs", only=True)["theirs/01_first"]
     assert page.parameters["corpora"] == ["notes"]
 
 
-def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(place):
+def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(clone):
     real = 'real: str = "families/third.yml"  # whose largest model is compared'
-    add_page(place, "real_model", "print(real)", real)
-    third = (place / "families/other.yml").read_text().replace("other", "third")
-    (place / "families/third.yml").write_text(third)
+    add_page(clone, "real_model", "print(real)", real)
+    third = (clone / "families/other.yml").read_text().replace("other", "third")
+    (clone / "families/third.yml").write_text(third)
     assert "all/real_model" not in planned()[1]
-    shutil.copytree(place / "results/ranks/other", place / "results/ranks/third")
+    shutil.copytree(clone / "results/ranks/other", clone / "results/ranks/third")
     assert "all/real_model" in planned()[1]
 
 
@@ -351,25 +351,25 @@ def test_a_page_on_a_model_of_others_is_there_once_one_is_measured(place):
 
 
 @pytest.mark.parametrize("words", ["--family dmo", "--corpus nots", "--jobs 0", "--gpus -1"])
-def test_bad_options_are_refused_before_anything_runs(place, words, capsys):
+def test_bad_options_are_refused_before_anything_runs(clone, words, capsys):
     with pytest.raises(SystemExit) as end:
         sys.exit(book.main(words.split()))
     err = capsys.readouterr().err
     assert end.value.code == 2 and words.split()[1] in err and err.count("\n") == 1
 
 
-def test_a_setting_that_no_page_has_is_refused_before_anything_runs(place):
+def test_a_setting_that_no_page_has_is_refused_before_anything_runs(clone):
     with pytest.raises(InputError, match="n_bootstrp"):
         planned(n_bootstrp=9)
 
 
-def test_a_book_that_cannot_be_built_leaves_the_one_before_in_its_place(place, monkeypatch):
-    before = {path: path.read_bytes() for path in place.rglob("_build/*/**/*.html")}
-    append(place / "book/intro.md", "\n{doc}`nowhere`\n")
-    done = make(place)
+def test_a_book_that_cannot_be_built_leaves_the_one_before_in_its_place(clone, monkeypatch):
+    before = {path: path.read_bytes() for path in clone.rglob("_build/*/**/*.html")}
+    append(clone / "book/intro.md", "\n{doc}`nowhere`\n")
+    done = make(clone)
     assert done.returncode == 1 and "nowhere" in done.stderr
     # a full disk: no file may grow beyond a few kB
-    (place / "book/intro.md").write_text("# Another\n")
+    (clone / "book/intro.md").write_text("# Another\n")
     limit = ["-c", "import resource as r, runpy; r.setrlimit(r.RLIMIT_FSIZE, (4096, 4096)); "
              "runpy.run_module('workflow.book', run_name='__main__')", "--html"]  # fmt: skip
     assert python(*limit, cwd=ROOT).returncode == 1
@@ -391,32 +391,32 @@ WAIT = "import os, time\nopen(f'page-{os.getpid()}', 'w')\ntime.sleep(600)"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_book_that_is_stopped_leaves_whole_pages_and_another_goes_on(place, built, number):
+def test_a_book_that_is_stopped_leaves_whole_pages_and_another_goes_on(clone, built, number):
     """After a kill, and edits of what it had made, by the same bytes."""
-    shutil.rmtree(place / "book/_executed/other")
-    add_page(place, "03_wait", WAIT)
+    shutil.rmtree(clone / "book/_executed/other")
+    add_page(clone, "03_wait", WAIT)
     command = [sys.executable, "-m", "rbplib", "book", *WORDS, "--jobs", "2"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     first = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
-    while first.poll() is None and not list(place.glob("page-*")):
+    while first.poll() is None and not list(clone.glob("page-*")):
         time.sleep(0.1)
     if number == signal.SIGKILL:
-        second = make(place)  # beside a running one
+        second = make(clone)  # beside a running one
         assert second.returncode == 2 and "another process makes this book" in second.stderr
     os.killpg(first.pid, number)
     assert first.wait() != 0
-    assert not [path for path in place.rglob("*.tmp") if "snakemake" not in str(path)]
-    assert not list(place.glob("book/_executed/*/03_wait.ipynb"))
+    assert not [path for path in clone.rglob("*.tmp") if "snakemake" not in str(path)]
+    assert not list(clone.glob("book/_executed/*/03_wait.ipynb"))
     if number == signal.SIGINT:
         return
     # no process tidied up
-    (place / "notebooks/03_wait.ipynb").unlink()
+    (clone / "notebooks/03_wait.ipynb").unlink()
     for edit in ("a page by hand", "a table that is gone", "a page of no notebook"):
-        MATRIX[edit][0](place)
-    done = make(place)
+        MATRIX[edit][0](clone)
+    done = make(clone)
     assert done.returncode == 0, done.stderr
     for folder in ("book/_executed", "results/ranks"):
-        assert contents(place / folder) == contents(built[0] / folder)
+        assert contents(clone / folder) == contents(built[0] / folder)
     assert "[0 of" in done.stdout and planned() == (0, set(), False)
 
 
