@@ -456,7 +456,7 @@ def export_family(family, out, corpora=None, protocol="paper", results=None, ord
 def refuse_existing(path):
     """Refuse to write over a file, whatever it is."""
     if os.path.lexists(path):
-        raise InputError(f"{path} is there: give another name, or remove it first.")
+        raise InputError(f"{path} is there and is not written over: give another name.")
 
 
 def shared(table, ordered=True):

@@ -409,8 +409,8 @@ def measure_windows(loaded, windows, done, batch_tokens, head_dtype):
         while queue:
             batch, columns = queue.pop(0), None
             with telling(
-                f"a window of {len(batch[0].ids)} tokens cannot be ranked, "
-                "give the model its own tokenizer, a smaller 'context:', or --dtype float32"
+                f"a window of {len(batch[0].ids)} tokens cannot be ranked, give the model its own "
+                "tokenizer, whole weights, a smaller 'context:', or --dtype float32"
             ):
                 try:
                     columns = batch_ranks(loaded, batch, getattr(torch, head_dtype))

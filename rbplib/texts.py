@@ -166,7 +166,10 @@ def lookup(row, name, corpus):
     for part in [name] if name in row else name.split("."):
         if not isinstance(row, dict) or part not in row:
             hint = nearest(part, row) if isinstance(row, dict) else "check its `template`."
-            raise InputError(f"the rows of corpus {corpus.name!r} have no field {name!r}: {hint}")
+            raise InputError(
+                f"the rows of corpus {corpus.name!r} have no field {name!r}: {hint} Say which in "
+                "a YAML file of the corpus, by template: '{field}'."
+            )
         row = row[part]
     if isinstance(row, list | dict | bytes):
         kind = type(row).__name__
