@@ -12,12 +12,12 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
+import rbplib as rbp
 from paper import published
 from paper.evidence import FORECAST, forecast_rows
 from rbplib.families import InputError, load_family
 from rbplib.forecasting import beside
 from rbplib.joint import FLOOR, SUM, Form, fit_form, joint_forecast, reason
-from rbplib.law import fit as fit_law
 from rbplib.losses import cross_entropy, rbp_loss
 from rbplib.table import family_tables
 
@@ -104,7 +104,7 @@ def sides(losses, **draws):
         for side, line, other in (("size", loss, loss.D), ("tokens", by_text, loss.S)):
             values, times = np.unique(other, return_counts=True)
             for at in values[times > 2]:
-                law = fit_law(line.keep(np.flatnonzero(other == at)), **draws)
+                law = rbp.fit(line.keep(np.flatnonzero(other == at)), **draws)
                 row = {"k": k or 0, "side": side, "at": at}
                 rows.append(row | {name: getattr(law, name) for name in LAW})
     return pd.DataFrame(rows, columns=["k", "side", "at", *LAW])
