@@ -30,7 +30,12 @@ OTHER_FORMS = {  # how a word stands on pages, where that is not the word with a
     "run of hits": "runs? of hits",
     "few misses": "(?<=: )few misses",  # the status; elsewhere misses that are few
     "few hits": "(?<=: )few hits",
-    "miss": "(?<!would )(?:miss|misses)",
+    # a forecast that misses, or a line that points miss, is no token
+    "miss": "(?<!forecast )(?<!ranks )(?<!It )misses|(?<=[Aa] )miss|(?<=[Nn]o )miss|miss(?= more)",
+    "cut": "(?<=[Aa] )cut|(?<=can be )cut|(?<!tokenizer )cuts",  # text and laws are cut too
+    "open": "open(?! (?:mark|the))",
+    "protocol": "(?<!hub's )protocols?",
+    "window": "(?<!Slide a )windows?",
     "family": "(?<!exponential )(?:family|families)",  # one of laws is none of models
     # those are of ranks, not of sizes
     "exponent": "(?<!local )(?<!In the )exponents?(?! at the pivot)",
@@ -62,11 +67,6 @@ def forms(words):
     return re.compile(rf"(?<![\w-])(?:{tried})(?![\w-])"), words
 
 
-@lru_cache(maxsize=1)
-def glossary_forms(env):
-    return forms(meanings(env))
-
-
 def link_first_uses(app, doctree, docname):
     if GLOSSARY not in app.env.found_docs or app.builder.format != "html":
         return
@@ -78,7 +78,7 @@ def link_first_uses(app, doctree, docname):
             reference["reftitle"] = by_anchor[target]
     if docname == GLOSSARY:
         return
-    (pattern, words), seen = glossary_forms(app.env), set()
+    (pattern, words), seen = forms(names), set()
 
     def link(word, shown):
         anchor, meaning = names[word]
