@@ -7,7 +7,7 @@ from rbplib import measuring
 from rbplib.counts import counts_path
 from rbplib.families import InputError, list_families, load_family, one_each
 from rbplib.losses import precision
-from rbplib.measuring import UNSCORED
+from rbplib.measuring import DOUBTFUL
 from rbplib.table import family_tables as family_tables
 from rbplib.table import table_paths
 
@@ -47,7 +47,7 @@ def scope(tables):
     tables: {corpus, or (family, corpus): rank tables}. S and trained hold a number a model, trained
     those that are known; tokens: how many the models were scored on. papers: models of the paper.
     halved: precisions that are not float32. rows: families whose outputs differ in rows. unscored:
-    {corpus: share of its tokens, above UNSCORED, that are special ones}.
+    {corpus: share of its tokens, above DOUBTFUL, that are special ones}.
     """
     # one record a model, which may be there under two families
     first = {}
@@ -70,7 +70,7 @@ def scope(tables):
     for corpus, record in texts.items():
         words = sum((record.get("unscored") or {}).values())
         share = words / (words + record["scored_tokens"])
-        unscored |= {corpus: share} if share > UNSCORED else {}
+        unscored |= {corpus: share} if share > DOUBTFUL else {}
     outputs = {(record["family"], record.get("vocab_size")) for record in records}
     outputs = [family for family, _ in outputs]
     return {

@@ -327,12 +327,13 @@ def fetch(**options):
 )
 def measure(**options):
     """Measure rank tables that are missing."""
-    from rbplib.measuring import measured, measuring, tell_unscored, what_was_read
+    from rbplib.measuring import measured, measuring, tell_doubts, what_was_read
 
     for corpus, tables in measured(counts=False, **options).items():
         print(f"{corpus}: tokens {len(tables[0]):,}, models {len(tables)}")
         print(f"    {what_was_read(tables[0])}")
-        tell_unscored(tables[0])
+        for table in tables:
+            tell_doubts(table)
     about = [options[name] for name in ("family", "corpora", "protocol", "results")]
     print("next:", measuring(*about, "fit"))
 

@@ -38,6 +38,7 @@ from rbplib.families import (
     checked_entries,
     complain,
     family_of,
+    from_json,
     load_family,
     one_at_a_time,
     read_yaml,
@@ -917,9 +918,11 @@ def read_lines(path):
     with telling(f"{path} cannot be read, check the path"):
         with open(path, encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
-                with telling(f"line {number} of {path} is cut short, have its window read again"):
+                with telling(
+                    f"line {number} of {path} is cut short or damaged, have its window read again"
+                ):
                     if line.strip():
-                        yield json.loads(line)
+                        yield from_json(line)
 
 
 # answers that cannot be read, by an entry that they alone have

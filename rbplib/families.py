@@ -314,13 +314,24 @@ def read_entry(name_or_path, what, record):
     return entry | {"name": name}, path.resolve()
 
 
+def once(pairs):
+    """The mapping of pairs, as a reader of JSON takes it; ValueError where a key is there twice."""
+    kept = {}
+    for key, value in pairs:
+        if key in kept:
+            raise ValueError(f"the key {key!r} is there twice")
+        kept[key] = value
+    return kept
+
+
+from_json = functools.partial(json.loads, object_pairs_hook=once)
+
+
 class Reader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
     """YAML in which a key given twice is an error; read by libyaml where PyYAML has it."""
 
     def construct_mapping(self, node, deep=False):
-        keys = [str(key.value) for key, _ in node.value]
-        if len(set(keys)) < len(keys):
-            raise yaml.YAMLError(f"a key is there twice among {', '.join(keys)}")
+        once((str(key.value), value) for key, value in node.value)
         return super().construct_mapping(node, deep)
 
 
@@ -396,8 +407,10 @@ def nearest(name, names):
 
 
 def first_line(error):
-    """A library's message on one line, cut where it is very long."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    """A library's message on one line, cut where it is very long; of torch's on a pickle its
+    reason, without how to run what is in it."""
+    advice = r"(This file can|In PyTorch 2).*(pickler error:|source\.) ?| (Please use `|Check t).*"
+    return re.sub(advice, "", " ".join(str(error).split()))[:300] or type(error).__name__
 
 
 def not_loaded(error):
@@ -452,7 +465,7 @@ def intact(path):
     for folder in here.parents:
         if (folder / SUMS).is_file():
             name = here.relative_to(folder).as_posix()
-            line = rb"(?m)^(.+)  %s$" % re.escape(os.fsencode(name))
+            line = rb"(?m)^(.+) [ *]%s\r?$" % re.escape(os.fsencode(name))
             said = re.search(line, (folder / SUMS).read_bytes())
             if said and not (here.is_file() and said[1] == file_digest(here).encode()):
                 raise Damaged(

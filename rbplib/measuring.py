@@ -60,7 +60,7 @@ from rbplib.windows import batches, by_length, text_windows
 LIBRARIES = ("torch", "transformers", "tokenizers", "numpy")
 GROUP = 65_536  # tokens of a group of windows: batches are cut within one
 SAVED = 50  # seconds of work, and those of a batch, that a stopped measuring may lose
-UNSCORED = 0.01  # of the tokens, from which on it is told that special ones are words of the text
+DOUBTFUL = 0.01  # of the tokens, from which on it is told that they are unscored, or tie with most
 PROGRESS = ("windows_done", "tokens_done", "batch_tokens")  # of a part
 # what a plan reckons with, about
 CHARACTERS = 4.0  # of a token of English
@@ -370,11 +370,19 @@ def what_was_read(table):
     return f"{words}; passed over: {files}" if files else words
 
 
-def tell_unscored(table):
-    """Say on standard error where special tokens are many words of a text."""
+def tell_doubts(table):
+    """Say on standard error where special tokens are many words of a text, or candidates are equal,
+    as those of a head of zeros are."""
+    ties = (table.ties > table.record["vocab_size"] / 2).mean()
+    if ties > DOUBTFUL:
+        complain(
+            f"{ties:.1%} of the tokens tie with more than half of all candidates in "
+            f"{table.record['model']}, so their ranks say nothing: give it whole weights, with a "
+            "head that is not zero."
+        )
     unscored = table.record.get("unscored") or {}
     share = sum(unscored.values()) / max(1, sum(unscored.values()) + len(table))
-    if share > UNSCORED:
+    if share > DOUBTFUL:
         names = ", ".join(map(repr, sorted(unscored, key=unscored.get, reverse=True)[:5]))
         complain(
             f"{share:.1%} of the tokens of {table.record['corpus']} are not scored, as special "

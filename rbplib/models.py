@@ -33,6 +33,7 @@ from rbplib.families import (
     digest,
     file_digest,
     first_line,
+    from_json,
     held,
     intact,
     load_family,
@@ -345,7 +346,7 @@ def load_weights(weights_path, model_id, dtype, device):
     if weights_path.is_file():
         check_numbers(config, weights_path, model_id)
     elif not is_quantised(config):
-        check_stored(weights_path, model_id)
+        check_stored(config, weights_path, model_id)
     check_class(config, model_id)
     # the weights; each parameter must have come from the files
     with telling(f"model {model_id!r} could not be loaded, give a whole copy of it in safetensors"):
@@ -434,9 +435,7 @@ def check_beside(weights_path, model_id):
         )
     words = tokenizer_place(weights_path) or weights_path
     for path in (weights_path / "config.json", words / "tokenizer_config.json"):
-        fields = {}
-        with suppress(InputError):  # who needs it tells
-            fields = read_json(path)
+        fields = read_json(path) if path.is_file() else {}
         for key, value in fields.items():
             # kernels of attention are a repository's too
             if (key == "auto_map" and value) or ("attn_impl" in key and "/" in str(value)):
@@ -492,23 +491,32 @@ def is_quantised(config):
     return bool(method) and any(way.startswith(method) for way in WAYS)
 
 
-def check_stored(weights_path, model_id):
+def check_stored(config, weights_path, model_id):
     """Refuse weights of a folder that are stored in 8 bits or as integers: without a configuration
-    of how they were quantised they would be read as they lie, without their scale; and biases of
-    attention that the model has no place for, which bear a mask's name."""
-    for name, kind, shape, _ in stored(weights_path):
+    of how they were quantised they would be read as they lie, without their scale; and what bears
+    the name of a causal mask and is none, as a bias of attention."""
+    for name, kind, read in stored(weights_path):
         if COMPUTED.search(name):
-            wrong = len(shape) == 1 and name.endswith(".bias")
+            wrong = name.endswith((".bias", "causal_mask")) and not is_mask(read(), config)
             fault = (
-                "as a bias, which its model has no place for: give the weights and the config.json"
+                "of other values than a causal mask: give the weights and the config.json that "
+                "belong together"
             )
-            fault += " that belong together"
         else:
             wrong = not PLAIN.fullmatch(f"{name} {kind}")
             fault = f"as {kind}, and its config.json does not say how it was quantised: give that"
             fault += " too, or weights in floats"
         if wrong:
             raise InputError(f"the weights of {model_id!r} hold {name} {fault}.")
+
+
+def is_mask(tensor, config):
+    """Whether a tensor is the causal mask that a model makes anew."""
+    kept = tensor.float()[None]
+    mask = (kept**0).tril()
+    # of GPT-Neo's layers, every second looks back no further than its window
+    window = config.window_size if config.model_type == "gpt_neo" else kept.numel()
+    return kept.equal(mask) or kept.equal(mask - mask.tril(-window))
 
 
 def check_class(config, model_id):
@@ -535,7 +543,7 @@ def check_rotary(net, weights_path, model_id):
     if any(getattr(module, "rope_type", "default") != "default" for module in modules):
         return
     mine = [module.inv_freq.flatten().float().cpu() for module in modules]
-    for name, _, _, read in stored(weights_path) if mine else ():
+    for name, _, read in stored(weights_path) if mine else ():
         if not re.search(r"(^|\.)inv_freq$", name):
             continue
         kept = read().flatten().float()
@@ -547,7 +555,7 @@ def check_rotary(net, weights_path, model_id):
 
 
 def stored(weights_path):
-    """(name, dtype, shape, what reads it) of each tensor in the files of a folder; no numbers are
+    """(name, dtype, what reads it) of each tensor in the files of a folder; no numbers are
     read before."""
     import torch
     from safetensors import safe_open
@@ -559,13 +567,13 @@ def stored(weights_path):
                 mapped = is_zipfile(path)  # as of torch 1.6 and later
                 for name, tensor in torch.load(path, "cpu", weights_only=True, mmap=mapped).items():
                     kind = str(tensor.dtype).removeprefix("torch.")
-                    yield name, kind, tensor.shape, tensor.clone
+                    yield name, kind, tensor.clone
                 continue
             with safe_open(path, "pt") as file:
                 for name in file.keys():  # noqa: SIM118
                     part = file.get_slice(name)
                     read = partial(file.get_tensor, name)
-                    yield name, part.get_dtype(), part.get_shape(), read
+                    yield name, part.get_dtype(), read
 
 
 def check_numbers(config, path, model_id):
@@ -680,10 +688,12 @@ def gguf_type(path):
 
 def read_json(path):
     """The mapping in a JSON file, such as config.json."""
-    with telling(f"{path} cannot be read, copy or fetch it again"):
+    with telling(f"{path} cannot be read, mend it, or copy or fetch it again"):
         # {"__float__": "Infinity"} is how transformers writes that
         decoded = lambda entry: float(entry["__float__"]) if "__float__" in entry else entry  # noqa: E731
-        return dict(json.loads(intact(path).read_text(encoding="utf-8"), object_hook=decoded))
+        text = intact(path).read_text("utf-8")
+        from_json(text)  # no key may be there twice
+        return dict(json.loads(text, object_hook=decoded))
 
 
 # --- How large it is, and how far it reads

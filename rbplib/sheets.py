@@ -22,6 +22,7 @@ from rbplib.families import (
     as_number,
     check_choice,
     complain,
+    from_json,
     intact,
     telling,
     yaml_file,
@@ -180,19 +181,17 @@ def check_most(number, most=MOST_COLUMNS, what="columns"):
 
 def json_rows(text):
     """Rows of JSON lines, of an array of objects, or of one object; nested names get dots."""
-    import json
-
     import pandas as pd
 
     rows = []
     try:
         for line in filter(str.strip, text.splitlines()):
-            rows.append(json.loads(line))
+            rows.append(from_json(line))
     except ValueError as error:
         # lines from the first on, or one value over several
         if rows:
-            raise ValueError(f"row {len(rows) + 1} is no whole JSON, {error}") from None
-        rows = [json.loads(text)]
+            raise ValueError(f"row {len(rows) + 1} is no JSON that can be read, {error}") from None
+        rows = [from_json(text)]
     rows = rows[0] if isinstance(rows[0], list) and len(rows) == 1 else rows
     if not rows or {*map(type, rows)} != {dict}:
         raise ValueError("its JSON holds no rows, each an object of names and numbers")

@@ -30,6 +30,7 @@ from rbplib.families import (
     argument,
     complain,
     digest,
+    from_json,
     load_corpus,
     nearest,
     place_of,
@@ -398,6 +399,9 @@ def table_rows(text, delimiter, **how):
     """Rows of a table, {column: text}; its first line names the columns. how: of `read_csv`."""
     import pandas as pd
 
+    first = text.partition("\n")[0]
+    if delimiter not in first and (others := re.findall("[;,|\t]", first)):
+        raise ValueError(f"its columns lie between {others[0]!r}")
     how |= {"sep": delimiter, "header": None, "dtype": str, "keep_default_na": False}
     rows = pd.read_csv(io.StringIO(text), **how)
     names = rows.iloc[0]
@@ -410,9 +414,9 @@ def table_rows(text, delimiter, **how):
 def json_rows(text, whole):
     """Rows of JSON: an object or a text in quotes on each line, or a whole array of them."""
     if whole:
-        values = json.loads(text)
+        values = from_json(text)
     else:
-        values = [json.loads(line) for line in text.split("\n") if line.strip()]
+        values = [from_json(line) for line in text.split("\n") if line.strip()]
     rows = [{"text": value} if isinstance(value, str) else value for value in values]
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):

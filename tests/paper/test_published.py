@@ -126,8 +126,12 @@ def test_one_bit_of_a_kept_file_is_told_where_it_is_read(name, tmp_path, monkeyp
     for folder in ("published", "models", "families", "corpora"):
         shutil.copytree(held(folder), tmp_path / folder, copy_function=os.link)
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
-    path = tmp_path / name
+    path, sums = tmp_path / name, tmp_path / SUMS
     READERS[name](path)
+    if path.suffix == ".json":  # as sha256sum and git may write them on Windows
+        data = sums.read_text().replace("  ", " *")
+        sums.unlink()
+        sums.write_text(data, newline="\r\n")
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(stress.flipped(data, random.Random(0)))

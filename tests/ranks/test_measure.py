@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
 from workshop import LINES, naive_ranks, write_lines, write_root
@@ -187,6 +188,9 @@ def test_what_was_read_is_told_and_kept(root, capsys):
     words.add_special_tokens({"pad_token": "the"})
     for i in range(3):
         save_model(root / f"models/m{i}", words=words)
+    weights = root / "models/m0/model.safetensors"
+    zeros = {name: tensor * 0 for name, tensor in load_file(weights).items()}
+    save_file(zeros, weights, {"format": "pt"})
     (root / "notes").mkdir()
     for name in ("a.txt", "b.PDF", "d"):
         (root / "notes" / name).write_text("the cat and the dog " * 9)
@@ -195,6 +199,7 @@ def test_what_was_read_is_told_and_kept(root, capsys):
     out, err = capsys.readouterr()
     assert "documents 20 drawn of 39 (1 more too short, or not wanted), " in out
     assert "documents 1 drawn of 1, " in out and "; passed over: 1 .pdf, 1 no ending" in out
+    assert "100.0% of the tokens tie with more than half of all candidates in m0" in err
     assert "tokens of lines are not scored, as special ones of the tokenizer ('the'" in err
     (table,) = measure()["lines"]
     assert (table.record["rows"], table.record["unfit_rows"]) == (39, 1)

@@ -168,6 +168,8 @@ BAD = [  # file, its bytes, changes of the corpus
     ("other.csv", b"title,body\na,b\n", {}),
     ("quote.csv", b'id,text\n1,a\n2,"b\n3,c\n', {}),
     ("long-row.csv", b'id,text\n1,"a\nb"\n2,b,c\n', {}),
+    ("its-name.jsonl", b'{"text": "a"}\n{"text": "a", "text": "b"}', {}),
+    ("marks.csv", b"id;text\n1;a, b\n", {}),
     ("twice.csv", b"text,id,text\na,1,b\n", {}),
     ("cut.jsonl.zst", ZST[: len(ZST) // 2], {}),
     ("a.docx", b"words", {}),
@@ -180,6 +182,7 @@ def test_a_bad_file_is_one_sentence(tmp_path, name, data, changes):
     with pytest.raises(InputError) as caught:
         read(tmp_path, name, **changes)
     assert re.fullmatch(f".*({name}|its-name|template).*", str(caught.value))
+    assert name != "marks.csv" or "columns lie between ';'" in str(caught.value)
 
 
 PLACES = {
