@@ -315,10 +315,10 @@ def read_entry(name_or_path, what, record):
 
 
 def once(pairs):
-    """The mapping of pairs, as a reader of JSON takes it; ValueError where a key is there twice."""
+    """The mapping of pairs, as a reader of JSON takes it; ValueError where a key has two values."""
     kept = {}
     for key, value in pairs:
-        if key in kept:
+        if kept.get(key, value) != value:
             raise ValueError(f"the key {key!r} is there twice")
         kept[key] = value
     return kept
