@@ -13,65 +13,56 @@ from paper.tables_here import counted_elsewhere
 from rbplib import InputError, load_family
 from rbplib.counts import counts_path, read_counts, write_counts
 from rbplib.measuring import measured
-from rbplib.table import family_tables, missing, ranks_path, read_table, write_table
+from rbplib.table import family_tables, missing, ranks_path, write_table
 from tests.commands import ROOT, call
-
-SEEDS = sorted((ROOT / "published/ranks").glob("*-seeds.parquet"))
 
 
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory):
     """(root of a family that is there as counts, {corpus: its rank tables}, which are gone)."""
-    root = write_family(tmp_path_factory.mktemp("counted"))
+    root = tmp_path_factory.mktemp("counted")
+    write_family(root, units=[f"package{(7 * i) % 25}" for i in range(60)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RBP_ROOT", str(root))
-        for path in root.glob("results/ranks/*/*/*.parquet"):
-            table = read_table(path)
-            about = {"units": [f"package{(7 * i) % 25}" for i in range(60)]}
-            write_table(path, dict(table.columns), table.record | about)
         tables = measured("synthetic")
-        path = counts.write_family("synthetic")
-        first = path.read_bytes()
-        assert counts.write_family("synthetic").read_bytes() == first
+        whole = counts.write_family("synthetic").read_bytes()
+        assert counts.write_family("synthetic").read_bytes() == whole
         (root / "results").rename(root / "away")
         yield root, tables
 
 
+def part_loss(ladder, k, name):
+    return rbp.run_loss(probes.parted(ladder)[name], k, 1)
+
+
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_losses_of_counts_are_those_of_the_rank_tables(counted, corpus):
-    ours = counted[1][corpus]
-    theirs = measured("synthetic", [corpus])[corpus]
-    assert [len(t) for t in theirs] == [len(t) for t in ours] and theirs[0].text == ours[0].text
-    pairs = []
-    for k in counts.exported_ks(400):
-        pairs.append([rbp.rbp_loss(tables, k) for tables in (ours, theirs)])
+    ladders = counted[1][corpus], measured("synthetic", [corpus])[corpus]
+    assert ladders[0][0].text == ladders[1][0].text
+    losses = [(rbp.cross_entropy,), (rbp.rank_entropy,)]
+    losses += [(rbp.rbp_loss, k) for k in counts.exported_ks(400)]
     for k in counts.RUN_KS:
-        for N in (1, 2, 9):
-            pairs.append([rbp.run_loss(tables, k, N) for tables in (ours, theirs)])
-        for part in probes.PARTS:
-            parts = [probes.parted(tables)[part] for tables in (ours, theirs)]
-            pairs.append([rbp.run_loss(tables, k, 1) for tables in parts])
-    for loss in (rbp.cross_entropy, rbp.rank_entropy):
-        pairs.append([loss(tables) for tables in (ours, theirs)])
-    for own, other in pairs:
-        assert own.models == other.models and np.array_equal(own.sums, other.sums), own.name
-        assert np.array_equal(own.by_source[1], other.by_source[1])
+        losses += [(rbp.run_loss, k, N) for N in (1, 2, 9)]
+        losses += [(part_loss, k, name) for name in probes.PARTS]
+    for loss, *options in losses:
+        ours, theirs = (loss(ladder, *options) for ladder in ladders)
+        assert ours.models == theirs.models and np.array_equal(ours.sums, theirs.sums), ours.name
+        assert np.array_equal(ours.by_source[1], theirs.by_source[1])
 
 
-LACKING = [
-    ("without k = 134", lambda tables: rbp.rbp_loss(tables, 134)),
-    ("without the rank 'random'", lambda tables: rbp.rbp_loss(tables, 1, "random")),
-    ("without runs of hits at k = 5", lambda tables: rbp.run_loss(tables, 5, 2)),
-    ("without its single tokens", lambda tables: tables[0].rank()),
-    ("N = 2 is outside 1 to 1", lambda tables: rbp.run_loss(probes.parted(tables)["other"], 1, 2)),
-]
+NOT_COUNTED = {
+    "without k = 134": lambda ladder: rbp.rbp_loss(ladder, 134),
+    "without the rank 'random'": lambda ladder: rbp.rbp_loss(ladder, 1, "random"),
+    "without runs of hits at k = 5": lambda ladder: rbp.run_loss(ladder, 5, 2),
+    "without its single tokens": lambda ladder: ladder[0].rank(),
+    "N = 2 is outside 1 to 1": lambda ladder: rbp.run_loss(probes.parted(ladder)["other"], 1, 2),
+}
 
 
-@pytest.mark.parametrize("words, ask", LACKING, ids=[words for words, _ in LACKING])
-def test_what_was_not_counted_is_one_sentence(counted, words, ask):
-    tables = measured("synthetic", ["code"])["code"]
+@pytest.mark.parametrize("words", NOT_COUNTED)
+def test_what_was_not_counted_is_one_sentence(counted, words):
     with pytest.raises(InputError, match=words):
-        ask(tables)
+        NOT_COUNTED[words](measured("synthetic", ["code"])["code"])
 
 
 def test_measured_tables_go_before_counts_and_other_text_is_measured(counted, monkeypatch):
@@ -83,9 +74,8 @@ def test_measured_tables_go_before_counts_and_other_text_is_measured(counted, mo
     # a text of one's own was not counted
     (root / "corpora/own.yml").write_text("path: own.jsonl\n")
     (root / "own.jsonl").write_text('{"text": "mine"}\n')
-    assert missing("synthetic", ["own", "code"]) == [
-        (t.record["model"], "own") for t in tables["code"]
-    ]
+    models = [table.record["model"] for table in tables["code"]]
+    assert missing("synthetic", ["own", "code"]) == [(model, "own") for model in models]
     # a table goes before its counts, and no other changes
     table = tables["code"][2]
     path = ranks_path(table.record)
@@ -100,25 +90,22 @@ def test_measured_tables_go_before_counts_and_other_text_is_measured(counted, mo
 
 
 def test_damage_anywhere_is_found(counted, tmp_path):
-    data = counts_path(load_family("synthetic")).read_bytes()
-    whole = {key: table.columns for key, table in read_counts(save(tmp_path, data)).items()}
-    for place in np.random.default_rng(1).integers(0, len(data), 60):
+    whole = counts_path(load_family("synthetic"))
+    data, path = whole.read_bytes(), tmp_path / "c.parquet"
+    for at in np.random.default_rng(1).integers(0, len(data), 60):
         broken = bytearray(data)
-        broken[place] ^= 1 << (place % 8)
+        broken[at] ^= 1 << (at % 8)
+        path.write_bytes(broken)
         with suppress(InputError):
             # what a flipped bit leaves as it was
-            tables = read_counts(save(tmp_path, bytes(broken)))
-            for key, columns in whole.items():
-                for name, values in columns.items():
-                    assert np.array_equal(values, tables[key].columns[name]), name
-    other = data.replace(b'"nonembedding_params": 2000', b'"nonembedding_params": 2001')
+            tables = read_counts(path)
+            for key, table in read_counts(whole).items():
+                for name, column in table.columns.items():
+                    assert np.array_equal(column, tables[key].columns[name]), name
+    old, new = b'"nonembedding_params": 2000', b'"nonembedding_params": 2001'
+    path.write_bytes(data.replace(old, new))
     with pytest.raises(InputError, match="damaged"):
-        read_counts(save(tmp_path, other))
-
-
-def save(folder, data):
-    (folder / "c.parquet").write_bytes(data)
-    return folder / "c.parquet"
+        read_counts(path)
 
 
 def test_one_unequal_count_fails_verify(counted, monkeypatch, capsys):
@@ -127,24 +114,19 @@ def test_one_unequal_count_fails_verify(counted, monkeypatch, capsys):
 
     monkeypatch.setattr(verify, "measured", measuring)
     monkeypatch.setattr(verify, "repeated", lambda: {"synthetic": list(CORPORA)})
-    path = counts_path(load_family("synthetic"))
-    kept = list(read_counts(path).values())
     assert verify.main(["--measure", "all"]) == 0
+    path = counts_path(load_family("synthetic"))
+    whole, kept = path.read_bytes(), list(read_counts(path).values())
     kept[3].columns["ranks_20"][7] += 1
     write_counts(path, kept)
     assert verify.main(["--measure", "all"]) == 1
     assert "ranks_20" in capsys.readouterr().out and verify.main(["--measure", "6"]) == 2
-    kept[3].columns["ranks_20"][7] -= 1
-    write_counts(path, kept)
+    path.write_bytes(whole)
 
 
-def test_counts_of_models_trained_again_are_whole_and_small(monkeypatch, tmp_path):
+def test_models_trained_again_are_here_as_counts(monkeypatch, tmp_path):
     monkeypatch.setenv("RBP_ROOT", str(ROOT))
     monkeypatch.setenv("RBP_RESULTS", str(tmp_path))
     assert counted_elsewhere(["nano-opt", "nano-pythia"]) == ["nano-pythia-seeds"]
-    assert [path.stem for path in SEEDS] == sorted(counts.repeated())
-    assert sum(path.stat().st_size for path in SEEDS) < 6e6
-    for path in SEEDS:
-        models = {model.name for model in load_family(path.stem).models}
-        keys = {(path.stem, m, c, "paper") for m in models for c in counts.repeated()[path.stem]}
-        assert keys == read_counts(path, rows=False).keys()
+    files = (ROOT / "published/ranks").glob("*-seeds.parquet")
+    assert sorted(path.stem for path in files) == sorted(counts.repeated())
