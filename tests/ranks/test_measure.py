@@ -4,6 +4,7 @@ cost little."""
 import json
 import re
 import shutil
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +19,6 @@ from rbplib import InputError
 from rbplib import measuring as m
 from rbplib.cli import main
 from rbplib.families import load_family
-from rbplib.families import root as root_dir
 from rbplib.table import expected, family_tables, resolve
 from rbplib.texts import draw_sample, load_documents
 from tests.smallmodels import save_model, tokenizer
@@ -36,8 +36,10 @@ def root(built, tmp_path, monkeypatch):
     return tmp_path / "root"
 
 
-def measure(models=("m0",), corpora=("lines",), **options):
-    return m.measured("toy", list(corpora), models=list(models), progress=False, **options)
+def measure(models=("m0",), corpus="lines", family="toy", **options):
+    options |= {"models": list(models), "progress": False}
+    (tables,) = m.measured(family, [str(corpus)], **options).values()
+    return tables
 
 
 def watch_passes(monkeypatch, look):
@@ -58,87 +60,78 @@ def load_no_model(patch):
 
 def files(root):
     """{path: bytes} of all that was measured."""
-    return {
-        str(p.relative_to(root)): p.read_bytes()
-        for p in (root / "results").rglob("*")
-        if p.is_file()
-    }
+    paths = [path for path in (root / "results").rglob("*") if path.is_file()]
+    return {str(path.relative_to(root)): path.read_bytes() for path in paths}
+
+
+def family_file(old, new):
+    def change(root):
+        file = root / "families/toy.yml"
+        file.write_text(file.read_text().replace(old, new))
+
+    return change
+
+
+def corpus_file(text):
+    return lambda root: (root / "corpora/lines.yml").write_text(text)
 
 
 def test_ranks_are_those_of_naive_logits_and_the_full_protocol_scores_every_token(root):
-    (table,), (full,) = measure()["lines"], measure(protocol="full")["lines"]
+    (table,), (full,) = measure(), measure(protocol="full")
     assert (table.path.name, full.path.name) == ("lines.parquet", "lines.full.parquet")
     texts, words = load_documents("lines").texts, AutoTokenizer.from_pretrained(root / "models/m0")
     for d, text in enumerate(texts[:9]):
         ids, naive = naive_ranks(root, text)
         rows = table.document == d
         assert table.token[rows].tolist() == ids.tolist()
-        if text == LINES[-1]:
-            continue
-        # another order of sums may move a rank by rounding only
-        assert np.abs(table.greater[rows] - naive.greater.numpy()).max() <= 1
-        np.testing.assert_allclose(table.logprob[rows], naive.logprob, atol=1e-4)
+        if len(ids):
+            # another order of sums may move a rank by rounding only
+            assert np.abs(table.greater[rows] - naive.greater.numpy()).max() <= 1
+            np.testing.assert_allclose(table.logprob[rows], naive.logprob, atol=1e-4)
+    # every token but the first and the special ones, in order
     whole = [words(text)["input_ids"] for text in texts]
     for measured, most in (table, 48), (full, None):
-        places = [(d, t) for d, ids in enumerate(whole) for t, i in enumerate(ids[:most]) if t * i]
-        assert places == [*zip(measured.document, measured.position, strict=True)]
+        rows = [(d, t) for d, ids in enumerate(whole) for t, i in enumerate(ids[:most]) if t * i]
+        assert rows == [*zip(measured.document, measured.position, strict=True)]
     # a document of one token is not read
     assert table.record["read_tokens"] == sum(min(len(ids), 48) for ids in whole) - 1
     assert table.record["characters"] == sum(map(len, LINES)) > table.record["read_characters"] > 0
 
 
 def test_what_is_there_is_read_and_the_same_again_gives_the_same_bytes(root, monkeypatch):
-    tables = measure(["m0", "m1", "m2"])["lines"]
-    assert [t.record["model"] for t in tables] == ["m0", "m1", "m2"]
+    tables = measure(["m0", "m1"])
     before = files(root)
-    assert sorted(before) == [f"results/ranks/toy/m{i}/lines.parquet" for i in range(3)]
+    assert sorted(before) == [f"results/ranks/toy/m{i}/lines.parquet" for i in range(2)]
     with monkeypatch.context() as patch:
         load_no_model(patch)
         for options in ({}, {"replace": True}, {"dtype": "float32"}):
-            some = measure(["m2", "m0"], **options)["lines"]
-            assert [t.path for t in some] == [tables[0].path, tables[2].path]
+            again = measure(["m1", "m0"], **options)
+            assert [table.path for table in again] == [table.path for table in tables]
     shutil.rmtree(root / "results")
-    measure(["m0", "m1", "m2"])
+    measure(["m0", "m1"])
     assert files(root) == before
 
 
-def other_weights(root):
-    save_model(root / "models/m0", seed=9)
-
-
-def family_file(text):
-    def change(root):
-        file = root / "families/toy.yml"
-        file.write_text(file.read_text().replace(*text))
-
-    return change
-
-
-def corpus_file(text):
-    return lambda root: (root / "corpora/lines.yml").write_text(f"path: lines.jsonl\n{text}\n")
-
-
-CHANGES = {  # what is changed: how, and the entry that differs
-    "weights": (other_weights, "model_digest"),
-    "text": (lambda root: write_lines(root / "lines.jsonl", 1), "corpus_digest"),
-    "window": (family_file(("48", "32")), "window"),
-    "precision": (family_file(("float32", "bfloat16")), "weights_dtype"),
+CHANGES = {  # the entry that differs: how it is changed
+    "model_digest": lambda root: save_model(root / "models/m0", seed=9),
+    "corpus_digest": lambda root: write_lines(root / "lines.jsonl", 1),
+    "window": family_file("48", "32"),
+    "weights_dtype": family_file("float32", "bfloat16"),
 }
 
 
-@pytest.mark.parametrize("changed", CHANGES)
-def test_what_decides_the_rows_decides_whether_a_table_is_used_again(root, changed):
-    change, entry = CHANGES[changed]
+@pytest.mark.parametrize("entry", CHANGES)
+def test_what_decides_the_rows_decides_whether_a_table_is_used_again(root, entry):
     measure()
     before = files(root)
-    change(root)
-    for ask in (measure, lambda: family_tables("toy", "lines", partial=True)):
+    CHANGES[entry](root)
+    for read in (measure, lambda: family_tables("toy", "lines", partial=True)):
         with pytest.raises(InputError, match=f"{entry}.*`rbp measure .* --replace`") as refused:
-            ask()
+            read()
     assert files(root) == before
     # the mend that is printed is one
     assert not main(re.search("`rbp (.*)`", str(refused.value))[1].split())
-    assert len(measure()["lines"]) == 1 and files(root) != before
+    assert len(measure()) == 1 and files(root) != before
 
 
 def test_another_table_that_came_meanwhile_is_not_written_over(root, monkeypatch):
@@ -150,35 +143,41 @@ def test_another_table_that_came_meanwhile_is_not_written_over(root, monkeypatch
     assert files(root) == before
 
 
-def test_sources_alone_are_worked_out_anew(root, monkeypatch):
-    (table,) = measure()["lines"]
+@pytest.mark.parametrize("source", ["path: lines.jsonl\n", "source: hub\nid: a/b\n"])
+def test_sources_alone_are_worked_out_anew(root, monkeypatch, source):
+    rows = [*map(json.loads, (root / "lines.jsonl").read_text().splitlines())]
+    fetched = {"id": "a/b", "revision": "x"}
+    sample = partial(draw_sample, rows, source=fetched)
+    monkeypatch.setattr("rbplib.texts.hub_sample", sample)
+    corpus_file(source)(root)
+    (table,) = measure()
     assert table.record["units"] == []
-    ranks, bytes_before = table.record["columns_sha256"], files(root)
-    corpus_file("group: '{who}'")(root)
+    before = files(root)
     load_no_model(monkeypatch)
-    (table,) = measure()["lines"]
-    assert table.record["columns_sha256"] == ranks and files(root) == bytes_before
-    assert len(set(table.source)) == 3 and table.record["sample"]["group"] == "{who}"
-
-
-def begin_with_bos(root):
-    words = tokenizer()
-    single = TemplateProcessing("<end> $A", special_tokens=[("<end>", 0)])
-    words.backend_tokenizer.post_processor = single
-    for i in range(3):
-        words.save_pretrained(root / f"models/m{i}")
+    corpus_file(source + "group: '{who}'\n")(root)
+    (grouped,) = measure()
+    assert len(set(grouped.source)) == 3 and grouped.record["sample"]["group"] == "{who}"
+    assert (grouped.rank() == table.rank()).all() and before.items() <= files(root).items()
+    # other rows are another text
+    corpus_file(source + "documents: 7\n")(root)
+    with pytest.raises(InputError, match="another (sample|corpus_digest)"):
+        measure()
 
 
 def test_full_windows_begin_with_bos_and_tables_of_before_are_told_apart(root, monkeypatch):
-    (plain,) = measure(protocol="full")["lines"]
+    (plain,) = measure(protocol="full")
     assert "bos" not in plain.record
-    begin_with_bos(root)
+    words = tokenizer()
+    begin = TemplateProcessing("<end> $A", special_tokens=[("<end>", 0)])
+    words.backend_tokenizer.post_processor = begin
+    for i in range(3):
+        words.save_pretrained(root / f"models/m{i}")
     with pytest.raises(InputError, match="lines.full.parquet .* another bos and"):
         measure(protocol="full")
-    seen = []
-    watch_passes(monkeypatch, lambda ids: seen.extend(ids[:, 0].tolist()))
-    (table,) = measure(protocol="full", replace=True)["lines"]
-    assert table.record["bos"] == [0] and set(seen) == {0} and len(seen) > len(LINES)
+    firsts = []
+    watch_passes(monkeypatch, lambda ids: firsts.extend(ids[:, 0].tolist()))
+    (table,) = measure(protocol="full", replace=True)
+    assert table.record["bos"] == [0] and set(firsts) == {0} and len(firsts) > len(LINES)
     assert len(table) == len(plain) + len(LINES)  # each token but the specials once
 
 
@@ -194,19 +193,19 @@ def test_what_was_read_is_told_and_kept(root, capsys):
     (root / "notes").mkdir()
     for name in ("a.txt", "b.PDF", "d"):
         (root / "notes" / name).write_text("the cat and the dog " * 9)
-    corpus_file("documents: 20\nmin_characters: 40")(root)
+    corpus_file("path: lines.jsonl\ndocuments: 20\nmin_characters: 40\n")(root)
     assert main(f"measure --family toy --model m0 --corpus lines,{root}/notes --quiet".split()) == 0
     out, err = capsys.readouterr()
     assert "documents 20 drawn of 39 (1 more too short, or not wanted), " in out
     assert "documents 1 drawn of 1, " in out and "; passed over: 1 .pdf, 1 no ending" in out
     assert "100.0% of the tokens tie with more than half of all candidates in m0" in err
     assert "tokens of lines are not scored, as special ones of the tokenizer ('the'" in err
-    (table,) = measure()["lines"]
+    (table,) = measure()
     assert (table.record["rows"], table.record["unfit_rows"]) == (39, 1)
     assert table.record["unscored"]["the"] > 10 and table.record["unscored"]["<end>"] == 20
 
 
-def test_of_two_places_of_one_name_the_one_that_is_taken_is_told(root, capsys, monkeypatch):
+def test_of_two_things_of_one_name_the_one_that_is_taken_is_told(root, capsys, monkeypatch):
     shutil.copytree(root / "models", root / "families/models")
     (root / "corpora/lines.jsonl").write_text('"one two"\n')
     monkeypatch.chdir(root)
@@ -216,28 +215,39 @@ def test_of_two_places_of_one_name_the_one_that_is_taken_is_told(root, capsys, m
     assert f"models/m0 is {root}/families/models/m0 here, " in err
     assert f"lines.jsonl is {root}/corpora/lines.jsonl here, " in err
     assert "lines is the corpus of that name here" in err and "write ./lines for that" in err
-    # a label of what was measured by its path
-    (root / "notes.txt").write_text("the quick brown fox jumps. " * 40)
-    m.measured("toy", [str(root / "notes.txt")], models=["m0"], progress=False)
-    shutil.move(root / "notes.txt", root / "notes")
+
+
+def test_a_text_that_was_measured_by_its_path_is_known_by_its_label(root, monkeypatch, capsys):
+    monkeypatch.chdir(root)
+    text = root / "my notes.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog. " * 40)
+    tables = measure(["m0", "m1"], text)
+    text.unlink()
+    there, missing = family_tables("toy", "my-notes", partial=True)
+    assert [t.record for t in there] == [t.record for t in tables] and missing == ("m2",)
+    with pytest.raises(InputError, match="no corpus of that name"):
+        family_tables("toy", "your-notes", partial=True)
+    # a file of that name goes first, and is told
+    (root / "my-notes").touch()
     with pytest.raises(InputError):
-        family_tables("toy", "notes", partial=True)
-    assert "notes is read as the file or folder ./notes here" in capsys.readouterr().err
+        family_tables("toy", "my-notes", partial=True)
+    assert "my-notes is read as the file or folder ./my-notes here" in capsys.readouterr().err
 
 
-def test_precisions_are_told_with_laws_and_comparisons(root, capsys):
-    shutil.copy(root / "families/toy.yml", root / "families/half.yml")
+def test_precisions_are_told_with_laws_and_not_mixed(root, capsys):
     measure(["m0", "m1", "m2"])
-    m.measured("half", ["lines"], dtype="bfloat16", progress=False)
-    (root / "families/half.yml").write_text(
-        (root / "families/half.yml").read_text().replace("dtype: float32\n", "")
-    )
+    family_file("dtype: float32\n", "")(root)
+    shutil.copy(root / "families/toy.yml", root / "families/half.yml")
+    measure(["m0", "m1", "m2"], family="half", dtype="bfloat16")
     capsys.readouterr()
     for words in ("fit half", "compare toy half"):
         assert main(f"{words} --corpus lines --k 10 --n-bootstrap 0".split()) == 0
         err = capsys.readouterr().err
         assert "half was measured in bfloat16." in err
     assert "toy was measured in float32, half in bfloat16" in err
+    measure(["m1"], dtype="bfloat16", replace=True)
+    with pytest.raises(InputError, match="precisions, m2 in float32 and m1 in bfloat16.*--dtype"):
+        family_tables("toy", "lines", partial=True)
 
 
 def test_engine_protocol_and_a_hubs_names_are_part_of_what_is_asked(root, monkeypatch):
@@ -256,25 +266,6 @@ def test_engine_protocol_and_a_hubs_names_are_part_of_what_is_asked(root, monkey
     assert hub[0] != hub[1] and hub[0] != hub[2]
 
 
-def test_precisions_are_not_mixed(root):
-    family_file(("dtype: float32\n", ""))(root)
-    measure(["m0"])
-    measure(["m1"], dtype="bfloat16")
-    with pytest.raises(InputError, match="precisions, m0 in float32 and m1 in bfloat16: .*--dtype"):
-        family_tables("toy", "lines", partial=True)
-
-
-def test_a_text_that_was_measured_by_its_path_is_known_by_its_label(root):
-    text = root / "my notes.txt"
-    text.write_text("the quick brown fox jumps over the lazy dog. " * 40)
-    (tables,) = m.measured("toy", [str(text)], models=["m0", "m1"], progress=False).values()
-    text.unlink()
-    repeated, missing = family_tables("toy", "my-notes", partial=True)
-    assert [t.record for t in repeated] == [t.record for t in tables] and missing == ("m2",)
-    with pytest.raises(InputError, match="no corpus of that name"):
-        family_tables("toy", "your-notes", partial=True)
-
-
 def test_the_models_after_one_that_fails_are_measured(root, capsys):
     (root / "models/m0/model.safetensors").unlink()
     with pytest.raises(InputError, match="of toy m0 could not be measured, the other"):
@@ -283,7 +274,11 @@ def test_the_models_after_one_that_fails_are_measured(root, capsys):
     assert "could not be loaded" in capsys.readouterr().err
 
 
-def test_several_tokenizers_are_refused_before_the_first_model_and_in_a_plan(root):
+def test_several_tokenizers_are_refused_before_the_first_model_and_in_a_plan(root, monkeypatch):
+    # those of equal files are not made, as each took a megabyte
+    with monkeypatch.context() as patch:
+        patch.setattr("rbplib.models.load_tokenizer", lambda *_: pytest.fail("made"))
+        m.check_tokenizers(load_family("toy"))
     tokenizer(vocab=300).save_pretrained(root / "models/m1")
     for call in (measure, lambda: m.plan("toy", ["lines"])):
         with pytest.raises(InputError, match="m0 and m1 of toy cut text into other tokens"):
@@ -291,15 +286,10 @@ def test_several_tokenizers_are_refused_before_the_first_model_and_in_a_plan(roo
     assert not (root / "results").exists()
 
 
-def test_tokenizers_of_equal_files_are_not_made_to_compare_them(root, monkeypatch):
-    """They left a megabyte each in the process."""
-    monkeypatch.setattr("rbplib.models.load_tokenizer", lambda *_: pytest.fail("made"))
-    m.check_tokenizers(load_family("toy"))
-
-
 def test_rows_of_a_long_table_are_gone_on_from_batch_by_batch(root, monkeypatch):
     monkeypatch.setattr(m, "GROUP", 800)
     monkeypatch.setattr(m, "SAVED", -1)
+    corpus_file("path: lines.jsonl\ndocuments: 15\n")(root)
     how = {"batch_tokens": 100, "protocol": "full"}
     passes, stops, often = [], 0, np.inf
 
@@ -309,8 +299,9 @@ def test_rows_of_a_long_table_are_gone_on_from_batch_by_batch(root, monkeypatch)
             raise KeyboardInterrupt
 
     watch_passes(monkeypatch, dies)
-    (table,) = measure(**how)["lines"]
-    whole, total, often = table.path.read_bytes(), len(passes), 7
+    (table,) = measure(**how)
+    whole, total = table.path.read_bytes(), len(passes)
+    often = total // 4
     table.path.unlink()
     passes.clear()
     while not table.path.is_file():
@@ -324,7 +315,7 @@ def test_rows_of_a_long_table_are_gone_on_from_batch_by_batch(root, monkeypatch)
 
 
 def test_batches_and_memory_that_runs_out_change_no_rank(root, monkeypatch):
-    (calm,) = measure()["lines"]
+    (calm,) = measure()
     sizes, most = [], np.inf
 
     def look(ids):
@@ -333,85 +324,64 @@ def test_batches_and_memory_that_runs_out_change_no_rank(root, monkeypatch):
             raise torch.OutOfMemoryError("simulated")
 
     watch_passes(monkeypatch, look)
-    for batch in (48, 500, 1500):
-        (table,) = measure(results=root / str(batch), batch_tokens=batch)["lines"]
+    for batch in (48, 1500):
+        (table,) = measure(results=root / str(batch), batch_tokens=batch)
         assert (table.rank() == calm.rank()).all() and batch / 2 < max(sizes) <= batch
         sizes.clear()
     most = 150
-    assert (measure(results=root / "tight")["lines"][0].rank() == calm.rank()).all()
+    assert (measure(results=root / "tight")[0].rank() == calm.rank()).all()
     most = 20
     with pytest.raises(InputError, match="does not fit"):
         measure(results=root / "never")
 
 
-REFUSED = {
-    "context: 64": ("toy", "lines", family_file(("48", "512"))),
-    "holds no": ("toy", "empty.txt", lambda root: (root / "empty.txt").touch()),
-    "no token of": ("toy", "one.txt", lambda root: (root / "one.txt").write_text("a")),
-    "outside the vocabulary": ("toy", "lines", lambda root: add_words(root / "models/m0")),
-    "could not be written": ("toy", "lines", lambda root: (root / "results").touch()),
+def add_words(root):
+    """A tokenizer with more words than the model has."""
+    words = AutoTokenizer.from_pretrained(root / "models/m0")
+    words.add_tokens(["quick", "brown", "lazy"])
+    words.save_pretrained(root / "models/m0")
+
+
+REFUSED = {  # what is said: the text, and what is changed
+    "context: 64": ("lines", family_file("48", "512")),
+    "holds no": ("empty.txt", lambda root: (root / "empty.txt").touch()),
+    "no token of": ("one.txt", lambda root: (root / "one.txt").write_text("a")),
+    "outside the vocabulary": ("lines", add_words),
+    "could not be written": ("lines", lambda root: (root / "results").touch()),
 }
 
 
-def add_words(folder):
-    """A tokenizer with more words than the model has."""
-    words = AutoTokenizer.from_pretrained(folder)
-    words.add_tokens(["quick", "brown", "lazy"])
-    words.save_pretrained(folder)
-
-
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_cannot_be_measured_is_one_sentence_and_leaves_nothing(root, message):
-    family, corpus, change = REFUSED[message]
+def test_what_cannot_be_measured_is_one_sentence_and_leaves_nothing(root, monkeypatch, message):
+    corpus, change = REFUSED[message]
     change(root)
-    corpus = str(root / corpus) if corpus.endswith("txt") else corpus
+    monkeypatch.chdir(root)
     with pytest.raises(InputError, match=message):
-        m.measured(family, [corpus], models=["m0"], progress=False)
-    assert not [path for path in (root / "results").rglob("*") if path.is_file()]
+        measure(corpus=corpus)
+    assert not files(root)
 
 
 def test_a_plan_names_models_sizes_tokens_and_bytes_and_what_does_not_fit(root, monkeypatch):
     save_model(root / "models/m1", words=tokenizer(), seed=1, rows=330)
-    before, (table,) = m.plan("toy", ["lines"]), measure()["lines"]
-    after = m.plan("toy", ["lines"])
-    read = table.record["read_tokens"]
-    assert before["corpora"][0]["tokens"] == pytest.approx(read, rel=0.5)
-    assert before["models"][0]["nonembedding_params"] == table.record["nonembedding_params"]
-    assert before["models"][0]["folder"] == before["models"][0]["tokenizer"]
-    assert before["models"][0]["folder"] == str(root / "models/m0")
-    assert before["models"][0]["weights_bytes"] == 4 * table.record["total_params"]
-    assert [row["tables_to_measure"] for row in after["models"]] == [0, 1, 1]
+    before, (table,) = m.plan("toy", ["lines"]), measure()
+    (text,), (row, *_) = before["corpora"], before["models"]
+    assert text["tokens"] == pytest.approx(table.record["read_tokens"], rel=0.5)
+    assert row["nonembedding_params"] == table.record["nonembedding_params"]
+    assert row["folder"] == row["tokenizer"] == str(root / "models/m0")
+    assert row["weights_bytes"] == 4 * table.record["total_params"]
     (note,) = before["notes"]
     assert "m0, m1, m2 have 320 to 330 rows" in note
     assert before["total"]["memory_here_bytes"] > 1e8
+    # what is not measured yet, and has no room
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("os.sysconf", lambda name: 1)
-    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=1000))
-    notes = m.plan("toy", ["lines"])["notes"]
-    assert [note.partition(" ")[0] for note in notes[1:]] == ["memory", "disk"]
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1000))
+    after = m.plan("toy", ["lines"])
+    assert [row["tables_to_measure"] for row in after["models"]] == [0, 1, 1]
+    assert [note.partition(" ")[0] for note in after["notes"][1:]] == ["memory", "disk"]
 
 
 @pytest.mark.parametrize("call", [m.measure, m.ladders])
 def test_an_option_that_is_none_is_named_beside_those_there_are(call):
     with pytest.raises(TypeError, match="'batch'; there are models, .*batch_tokens"):
         call("nano-pythia", "docs", batch=8)
-
-
-def rows_of_the_hub(corpus):
-    """In place of what `datasets` fetches."""
-    lines = (root_dir() / "lines.jsonl").read_text().splitlines()
-    return draw_sample(list(map(json.loads, lines)), corpus, {"id": corpus.id, "revision": "x"})
-
-
-def test_sources_of_the_hub_are_worked_out_anew_from_its_rows(root, monkeypatch):
-    monkeypatch.setattr("rbplib.texts.hub_sample", rows_of_the_hub)
-    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\n")
-    (table,) = measure()["lines"]
-    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\ngroup: '{who}'\n")
-    load_no_model(monkeypatch)
-    (grouped,) = measure()["lines"]
-    assert len(set(grouped.source)) == 3 and (grouped.rank() == table.rank()).all()
-    # other rows are another text
-    (root / "corpora/lines.yml").write_text("source: hub\nid: a/b\ndocuments: 7\n")
-    with pytest.raises(InputError, match="another sample"):
-        measure()
