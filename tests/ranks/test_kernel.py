@@ -26,22 +26,16 @@ SIZES = [1, 2, 7, 33, 1_000, 6_011]
 SPOILT = {  # what is spoilt: (text, instead)
     "counts what is not below": ("p.above += x[j] > own", "p.above += x[j] >= own"),
     "ties lost": ("p.equal += x[j] == own", "p.equal += 0"),
-    "no common top in a warp": ("p.rest *= shrink(p.top, top);\n    p.top = top;\n    for", "for"),
     "sum not moved to a new top": ("p.rest *= shrink(p.top, top);\n        p.lost", "p.lost"),
     "a NaN left out": ("expf(x[j] == own ? -MOST", "expf(!(x[j] < own || x[j] > own) ? -MOST"),
     "infinity not clamped": ("top = fminf(top, MOST);", ""),
-    "sum lost at infinity": ("total <= MOST ? total - p.rest - more : 0.0f", "total - p.rest"),
     "Kahan's sum left out": ("total <= MOST ? total - p.rest - more : 0.0f", "0.0f"),
-    "no barrier": ("__syncthreads();", ""),
     "the last scores left out": ("if (me < behind)", "if (me + 1 < behind)"),
-    "one score too many": ("if (me < behind)", "if (me < behind + 1)"),
     "the first scores left out": ("if (me < ahead) add<1>(p, row + me, own);", ""),
-    "loads not aligned": ("const int ahead = min(", "const int ahead = 0 * min("),
     "a row's start without its stride": ("blockIdx.x * stride", "blockIdx.x * (long long)V"),
     "log of 1 + little": ("-log1pf(p.rest + (p.equal - 1))", "-logf(p.rest + p.equal)"),
     "stale parts": ("me < (int)blockDim.x / 32 ? parts[me] : none", "parts[me]"),
     "half a shuffle": ("for (int d = 16; d; d /= 2) {", "for (int d = 8; d; d /= 2) {"),
-    "no whole warp": ("p = over_warp(p);\n    if (l", "if (lane) p = over_warp(p);\n    if (l"),
 }  # fmt: skip
 
 
@@ -106,10 +100,10 @@ def test_every_row_of_every_sort(gpu, monkeypatch, dtype):
     assert gpu.launches == 2 * len(SIZES) + 1 and rows >= 152 * len(SIZES)
 
 
-def in_children(gpu, spoils):
-    """Names of the spoilt kernels of which `spoils` tells nothing, each asked in a process of its
+def unnoticed(gpu, spoils):
+    """Names of the spoilt kernels of which `spoils` notices nothing, each run in a process of its
     own: it may well read where nothing is."""
-    missed = []
+    names = []
     for gpu.only, name in enumerate(SPOILT, 3):
         if not (child := os.fork()):
             bad = 1
@@ -121,8 +115,8 @@ def in_children(gpu, spoils):
             finally:
                 os._exit(bad)
         if not os.waitpid(child, 0)[1]:
-            missed.append(name)
-    return missed
+            names.append(name)
+    return names
 
 
 def test_spoilt_kernels_are_caught_and_those_that_count_wrongly_not_believed(gpu):
@@ -139,23 +133,27 @@ def test_spoilt_kernels_are_caught_and_those_that_count_wrongly_not_believed(gpu
         kernel.proven.cache_clear()
         return kernel.proven(torch.device("cpu"), torch.float32, ranks._count) is None
 
-    # a row's start, later packs and the last scores are found; digits alone, and a race, are not
-    believed = in_children(gpu, is_refused)
-    assert set(believed) <= {"log of 1 + little", "no barrier", "Kahan's sum left out"}
+    # those that are off in the last digits alone are believed
+    assert {*unnoticed(gpu, is_refused)} <= {"log of 1 + little", "Kahan's sum left out"}
     gpu.only = -1
     kernel.counted(*inputs[0][1], ranks._count)
-    assert not in_children(gpu, errs)
+    assert not unnoticed(gpu, errs)
 
 
 def some():
+    """Scores, with infinities of both signs, and targets."""
     scores = torch.randn(9, 1003, generator=torch.Generator().manual_seed(1)) * 3
     scores[3, :40], scores[4] = torch.inf, -torch.inf
     return scores, torch.arange(9) * 125
 
 
+def assert_counted(within=1e-6, relative=1e-5):
+    assert not wrong(token_ranks(*some()), *some(), within, relative).any()
+
+
 def test_it_is_proven_once_and_takes_rows_as_they_lie(gpu):
     scores, targets = some()
-    strided = (scores.repeat(1, 3)[:, ::3], targets.repeat_interleave(2)[::2])
+    strided = scores.repeat(1, 3)[:, ::3], targets.repeat_interleave(2)[::2]
     cases = [(scores, targets), strided, (scores[:1].expand(9, -1), targets)]
     for number, (rows, wanted) in enumerate(cases, 2):  # the first launch is the proof
         before = rows.clone()
@@ -180,7 +178,7 @@ def test_torch_counts_where_the_kernel_cannot(gpu, monkeypatch, name):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for _ in range(3):
-            assert not wrong(token_ranks(*some()), *some(), 3e-6, 1).any()
+            assert_counted(3e-6, 1)
     assert [str(one.message)[:27] for one in seen] == ["the rank kernel is not used"] * loud
     assert {one.filename for one in seen} <= {__file__}
 
@@ -190,7 +188,8 @@ def test_memory_that_runs_out_in_the_proof_is_no_verdict(gpu, monkeypatch):
         tight.setattr(torch, "empty", mock.Mock(side_effect=torch.OutOfMemoryError))
         with pytest.raises(torch.OutOfMemoryError):
             token_ranks(*some())
-    assert not wrong(token_ranks(*some()), *some()).any() and gpu.launches == 2
+    assert_counted()
+    assert gpu.launches == 2
 
 
 def test_a_device_that_fails_names_the_switch(gpu, monkeypatch):
@@ -201,7 +200,8 @@ def test_a_device_that_fails_names_the_switch(gpu, monkeypatch):
         with pytest.raises(InputError, match=r"failed \([^\n]+\): start again, .* RBP_KERNEL=0"):
             run()
     monkeypatch.setenv("RBP_KERNEL", "0")
-    assert not wrong(token_ranks(*some()), *some(), 3e-6, 1).any() and gpu.launches == 2
+    assert_counted(3e-6, 1)
+    assert gpu.launches == 2
 
 
 def test_a_product_on_rocm_is_widened(gpu, monkeypatch):
