@@ -1,8 +1,6 @@
 """The matrix: S, ranks and log-probabilities of many architectures, saved and loaded as any model,
 counted naively."""
 
-import warnings
-
 import pytest
 import torch
 from architectures import ARCHITECTURES, CONTEXT, V, made
@@ -24,6 +22,7 @@ def counted(model):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*head is unknown:RuntimeWarning")
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_size_ranks_and_logprobs_are_the_naive_ones(kind, tmp_path):
     made(kind).save_pretrained(tmp_path)
@@ -33,14 +32,13 @@ def test_size_ranks_and_logprobs_are_the_naive_ones(kind, tmp_path):
     own = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     assert (sizes["nonembedding_params"], sizes["vocab_size"]) == (counted(own), V)
     assert sizes["total_params"] == own.num_parameters()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*head is unknown", category=RuntimeWarning)
-        loaded = load_model(hub_model(tmp_path), device="cpu")
-        ids = torch.randint(3, V, (3, 50), generator=torch.Generator().manual_seed(1))
-        found = sequence_ranks(loaded.model, ids)
+    # ranks among whole logits (3, 49, V)
+    loaded = load_model(hub_model(tmp_path), device="cpu")
     assert loaded.record["nonembedding_params"] == counted(own)
+    ids = torch.randint(3, V, (3, 50), generator=torch.Generator().manual_seed(1))
+    ranks = sequence_ranks(loaded.model, ids)
     with torch.inference_mode():
-        logits = own(ids, use_cache=False).logits[:, :-1]  # (3, 49, V), whole
-    flat = Ranks(*map(torch.flatten, found))
+        logits = own(ids, use_cache=False).logits[:, :-1]
+    flat = Ranks(*map(torch.flatten, ranks))
     assert_brute(flat, logits.float().flatten(0, 1), ids[:, 1:].flatten(), 2e-5)
-    assert found.rank.unique().numel() > 30, "degenerate ranks would show nothing"
+    assert ranks.rank.unique().numel() > 30, "degenerate ranks would show nothing"

@@ -1,6 +1,7 @@
 """Mamba's scan beside transformers' own."""
 
 import sys
+from unittest import mock
 
 import pytest
 import torch
@@ -8,36 +9,26 @@ from architectures import made
 
 from rbplib import scan
 
-KINDS = ("mamba", "falcon_mamba")
 
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["mamba", "falcon_mamba"])
 @pytest.mark.parametrize("tokens", [2, 61])
 def test_scores_are_those_of_transformers_own_scan(kind, tokens, monkeypatch):
-    model, calls = made(kind), []
+    model = made(kind)
     module = sys.modules[type(model).__module__]
-    monkeypatch.setattr(module, scan.NAME, theirs_of(module))
+    function = getattr(module, scan.NAME)
+    # transformers' own, whether it was replaced or not
+    monkeypatch.setattr(module, scan.NAME, getattr(function, "theirs", function))
     ids = torch.randint(331, (3, tokens), generator=torch.Generator().manual_seed(tokens))
     with torch.inference_mode():
         theirs = model(ids, use_cache=False).logits
-        monkeypatch.setattr(scan, "selective_scan", count_calls(scan.selective_scan, calls))
+        ours = mock.Mock(side_effect=scan.selective_scan)
+        monkeypatch.setattr(scan, "selective_scan", ours)
         scan.speed_up(model)
-        ours = model(ids, use_cache=False).logits
-        assert len(calls) == model.config.num_hidden_layers
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5 * theirs.std().item())
+        scores = model(ids, use_cache=False).logits
+        assert ours.call_count == model.config.num_hidden_layers
+        torch.testing.assert_close(scores, theirs, rtol=0, atol=1e-5 * theirs.std().item())
         # where it is not made for that, the model's own is taken
         model(ids)
         model.bfloat16()(ids, use_cache=False)
     model.float()(ids, use_cache=False)
-    assert len(calls) == model.config.num_hidden_layers
-
-
-def theirs_of(module):
-    """The function of transformers, whether it was replaced or not."""
-    function = getattr(module, scan.NAME)
-    return getattr(function, "theirs", function)
-
-
-def count_calls(function, calls):
-    """A function that is noted each time."""
-    return lambda *values, **options: calls.append(1) or function(*values, **options)
+    assert ours.call_count == model.config.num_hidden_layers
