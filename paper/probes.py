@@ -4,9 +4,6 @@ and what happens to the loss there.
 `published/probes` holds a file a training; its README says what was probed and how.
 """
 
-from dataclasses import replace
-from operator import methodcaller
-
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq, minimize, minimize_scalar
@@ -14,13 +11,12 @@ from scipy.special import fdtrc, log_ndtr, stdtrit
 
 from paper.steps import spread_of_trainings
 from rbplib.bootstrap import line
-from rbplib.counts import PARTS, Counts
 from rbplib.families import InputError, held, telling
 from rbplib.sheets import rows_of
-from rbplib.table import Ladder
 
 DEEP = -0.5  # nats: second reading less first, below which a model copies
 STRING = "shuffled"  # kind of string whose second reading shows it: the text's own tokens
+PARTS = ("copyable", "other")  # of a text's tokens
 STRINGS = ("random", STRING, "excerpt")  # kinds of strings that are read twice
 COPYING, LOSS, FIRST = "copying (nats)", "loss (nats)", "−log RBP₁ (nats)"
 TEN = "ten in a row, if independent"
@@ -201,32 +197,6 @@ def copyable(table):
     before = np.where(table.joined, np.roll(table.token, 1), -1)
     bigrams = pd.DataFrame({"document": table.document, "before": before, "token": table.token})
     return bigrams.duplicated().to_numpy() & table.joined
-
-
-def parted(tables):
-    """{part: RankTables} of models on one text: its tokens that are `copyable`, and the others.
-
-    Both are of the sources that hold both, so that one draw of sources serves the two. Every law
-    can be fitted to either. Tables that lack their tokens have no parts.
-    """
-    first = tables[0]
-    if isinstance(first, Counts):
-        return {part: list(map(methodcaller("part", part), tables)) for part in PARTS}
-    if "token" in first.record.get("lacks", ()):
-        return {}
-    # of the sources that hold both
-    rows, source = copyable(first), first.source[first.document]
-    both = np.min([np.bincount(source, rows), np.bincount(source, ~rows)], axis=0)[source] > 0
-    repeats = parted(tables.repeats) if getattr(tables, "repeats", ()) else {}
-    ladders = {}
-    for part, chosen in zip(PARTS, (rows & both, ~rows & both), strict=True):
-        ladders[part] = Ladder([only(table, chosen) for table in tables], repeats.get(part, ()))
-    return ladders
-
-
-def only(table, rows):
-    """Some rows, bool (n,), of a rank table."""
-    return replace(table, columns={name: values[rows] for name, values in table.columns.items()})
 
 
 def losses(trainings):

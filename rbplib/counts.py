@@ -11,7 +11,7 @@ has the records of the rank tables; checksums stand over both.
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -20,8 +20,6 @@ import pyarrow.parquet as pq
 
 from rbplib.families import InputError, atomic_path, digest, held
 from rbplib.table import DEFINITIONS, KEY, RankTable, distinct
-
-PARTS = ("copyable", "other")  # of a text's tokens
 
 
 @dataclass(frozen=True)
@@ -77,31 +75,6 @@ class Counts(RankTable):
             name = f"runs_{k}" if k < np.inf else "runs"
             self.kept_runs[k] = distinct(*self.counted(name, what))
         return self.kept_runs[k]
-
-    def part(self, name):
-        """Its tokens that could be copied, or the others, by the name of PARTS, of the sources that
-        hold both. Single hits were counted in them, no longer runs."""
-        tokens = {"copyable": self.counted("copyable", "which tokens could be copied")}
-        tokens["other"] = self.totals - tokens["copyable"]
-        # sources with both
-        sums = [np.bincount(self.source, tokens[part]) for part in PARTS]
-        both = np.min(sums, axis=0)[self.source] > 0
-        columns = {"tokens": tokens[name] * both, "runs": single(tokens[name] * both)}
-        # hits among them
-        ks = [int(k[9:]) for k in self.columns if k.startswith("copyable_")]
-        every, before = self.hits(ks).T, 0
-        for k, hits in zip(ks, every, strict=True):
-            copied = self.columns[f"copyable_{k}"]
-            hits = (copied if name == "copyable" else hits - copied) * both
-            columns |= {f"ranks_{k}": hits - before, f"runs_{k}": single(hits)}
-            before = hits
-        return replace(self, columns=columns)
-
-
-def single(hits):
-    """Runs (document, length) of hits (D,), each on its own."""
-    document = np.repeat(np.arange(len(hits)), hits)
-    return np.vstack([document, np.ones_like(document)])
 
 
 def counts_path(family):

@@ -98,20 +98,15 @@ def test_onset_slope_is_the_planted_power_and_counts_what_never_came_as_late():
     assert censored_depth(seen, low) == pytest.approx(censored_depth(seen, high), rel=1e-4)
 
 
-def test_a_table_is_parted_by_whether_a_bigram_stood_before():
-    rng = np.random.default_rng(3)
-    windows, ranks = rng.integers(0, 9, (40, 50)), rng.integers(1, 9, (40, 50))
-    windows[-1] = range(50)  # a source without a copyable token is in neither part
+def test_a_token_is_copyable_where_its_bigram_stood_before():
+    windows = np.random.default_rng(3).integers(0, 9, (40, 50))
     places = np.repeat(range(40), 49), np.tile(range(1, 50), 40)
-    whole = rank_table(ranks[:, 1:].ravel(), *places, token=windows[:, 1:].ravel())
-    parts = probes.parted([whole, whole])
+    table = rank_table(np.ones(40 * 49, int), *places, token=windows[:, 1:].ravel())
     by_hand = []
     for window in windows[:, 1:].tolist():  # the first token of a window is in no table
         bigrams = list(zip(window, window[1:], strict=False))
         by_hand += [False] + [pair in bigrams[:i] for i, pair in enumerate(bigrams)]
-    assert [len(parts[part][1]) for part in probes.PARTS] == [sum(by_hand), 39 * 49 - sum(by_hand)]
-    assert all(49 not in parts[part][0].token for part in probes.PARTS)
-    assert (parts["copyable"][0].token == whole.token[by_hand]).all()
+    assert probes.copyable(table).tolist() == by_hand
 
 
 def probed(size, seed, losses, tokens=TOKENS):
