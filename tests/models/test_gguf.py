@@ -16,6 +16,7 @@ from rbplib.models import load_model
 gguf = pytest.importorskip("gguf", reason="reading GGUF needs the package gguf")
 # sides that are multiples of the 32 numbers of a block
 SHAPE = {"hidden_size": 64, "intermediate_size": 96, "max_position_embeddings": 64}
+SHAPE |= {"vocab_size": len(tokenizer())}
 TEXT = "".join(f"{i}: the quick brown fox jumps over {i * i} lazy dogs\n" for i in range(30))
 
 
@@ -23,31 +24,35 @@ TEXT = "".join(f"{i}: the quick brown fox jumps over {i * i} lazy dogs\n" for i 
 def small(tmp_path_factory):
     """(a GGUF file in Q4_1, the Llama that it holds)."""
     path = tmp_path_factory.mktemp("gguf") / "small.Q4_1.gguf"
-    model = made("llama", vocab_size=len(tokenizer()), **SHAPE)
+    model = made("llama", **SHAPE)
     write_gguf(path, model)
     tokenizer(300).save_pretrained(path.parent)  # another's, which happens to lie there
     (path.parent / "adapter_config.json").write_text("{}")
     return path, model
 
 
-def test_a_gguf_file_is_measured_as_any_model(small, tmp_path, capsys):
-    path, model = small
+@pytest.fixture
+def words(small, tmp_path):
+    """What a command is told of the family of that file and a text."""
     (tmp_path / "text.txt").write_text(TEXT)
-    (tmp_path / "mine.yml").write_text(f"models: [{{id: {path}, name: small}}]\n")
-    request = f"--family {tmp_path}/mine.yml --corpus {tmp_path}/text.txt"
-    request += f" --results {tmp_path}/results"
-    assert call(f"measure {request} --quiet") == 0
-    out = capsys.readouterr().out
-    assert "models 1" in out
+    (tmp_path / "mine.yml").write_text(f"models: [{{id: {small[0]}, name: small}}]\n")
+    return f"--family {tmp_path}/mine.yml --corpus {tmp_path}/text.txt"
+
+
+def test_a_gguf_file_is_measured_as_any_model(small, words, tmp_path, capsys):
+    path, model = small
+    results = f"--results {tmp_path}/results"
+    assert call(f"measure {words} {results} --quiet") == 0
     table = read_table(tmp_path / "results/ranks/mine/small/text.parquet")
-    assert rbp_loss([table], 1).precision == "Q4_1"
-    assert call(f"measure {request} --dtype bfloat16") == 2
-    assert "--dtype bfloat16 --replace`" in capsys.readouterr().err
-    assert table.record["quantisation"] == {"file_type": "Q4_1"} and table.record["window"] == 64
-    assert table.record["model_digest"] == sha256(path.read_bytes()).hexdigest()
+    # what is told of it
     S = model.num_parameters() - 2 * model.lm_head.weight.numel()
-    assert table.record["nonembedding_params"] == S
     assert told(f"families {tmp_path}/mine.yml")[0]["nonembedding_params"] == S
+    assert table.record["nonembedding_params"] == S and table.record["window"] == 64
+    assert table.record["model_digest"] == sha256(path.read_bytes()).hexdigest()
+    assert rbp_loss([table], 1).precision == "Q4_1"
+    assert call(f"measure {words} {results} --dtype bfloat16") == 2
+    assert "--dtype bfloat16 --replace`" in capsys.readouterr().err
+    # naive ranks of its tokens
     ids = torch.tensor([load_model(hub_model(path)).tokenizer(TEXT)["input_ids"][:64]])
     assert ids[0].tolist() == tokenizer()(TEXT)["input_ids"][:64]
     assert ids[0, 1:].tolist() == table.token[:63].tolist()
@@ -57,32 +62,25 @@ def test_a_gguf_file_is_measured_as_any_model(small, tmp_path, capsys):
     assert naive.ties.tolist() == table.ties[:63].tolist()
 
 
-def test_a_plan_reads_no_more_than_the_header(small, tmp_path, monkeypatch):
-    path, model = small
-    (tmp_path / "text.txt").write_text(TEXT)
-    (tmp_path / "mine.yml").write_text(f"models: [{path}]\n")
+def test_a_plan_reads_no_more_than_the_header(small, words, monkeypatch):
     monkeypatch.setattr(gguf, "GGUFReader", lambda *_: pytest.fail("every token is made an array"))
-    plan = told(f"plan --family {tmp_path}/mine.yml --corpus {tmp_path}/text.txt")
-    total = model.num_parameters()
-    assert plan["models"][0]["nonembedding_params"] == total - 2 * model.lm_head.weight.numel()
+    plan = told(f"plan {words}")
+    total = small[1].num_parameters()
     assert plan["models"][0]["weights_bytes"] == 4 * total and plan["corpora"][0]["tokens"] <= 64
 
 
 @pytest.mark.parametrize("name", ["blk.0.attn_q.bias", "rope_freqs.weight"])
 def test_numbers_that_transformers_passes_over_are_refused(name, tmp_path, capsys):
-    path = tmp_path / "more.gguf"
-    write_gguf(path, made("llama", vocab_size=len(tokenizer()), **SHAPE), {name: 32})
-    line = refused(tmp_path, path, capsys)
+    write_gguf(tmp_path / "more.gguf", made("llama", **SHAPE), {name: 32})
+    line = refused(tmp_path, tmp_path / "more.gguf", capsys)
     assert "holds 32 numbers more than transformers takes" in line and name in line
 
 
-BAD = {  # what the file holds: of the good one, so many bytes of it, or others
+BAD = {  # what the file holds
     "no GGUF": lambda data: b"hello there, this is no model",
     "cut in its header": lambda data: data[: len(data) // 50],
     "cut in its weights": lambda data: data[: len(data) * 7 // 10],
-    "an architecture that transformers does not read": lambda data: data.replace(
-        b"llama", b"lumma"
-    ),
+    "an architecture not read": lambda data: data.replace(b"llama", b"lumma"),
 }
 
 

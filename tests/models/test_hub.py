@@ -28,19 +28,12 @@ def small(tmp_path_factory):
 @pytest.fixture
 def hub(tmp_path, monkeypatch, small):
     """A hub with one model, and an empty cache."""
-    from huggingface_hub import constants
-
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
     monkeypatch.delenv("HF_TOKEN", raising=False)
     with HubServer() as server:
         point_to(server.url, monkeypatch, tmp_path / "cache")
         server.sha = server.add("models", ID, small)
         yield server
-
-
-def cached(tmp_path):
-    """Names of the files of models that the cache holds."""
-    return {path.name for path in (tmp_path / "cache").glob("models--*/snapshots/*/*")}
 
 
 def test_a_model_of_the_hub_is_the_one_in_the_folder(hub, small):
@@ -49,21 +42,18 @@ def test_a_model_of_the_hub_is_the_one_in_the_folder(hub, small):
     assert loaded.record["tokenizer_digest"] == local.record["tokenizer_digest"]
     ids = torch.tensor([[1, 2, 3]])
     assert torch.equal(loaded.model(ids).logits, local.model(ids).logits)
-    hub.stop()
-    close_session()
-    assert load_model(hub_model(ID)).record["revision"] == hub.sha  # from the cache
 
 
-@pytest.mark.parametrize("place", ["header", "listing"])
-def test_a_mirror_that_names_a_path_writes_nothing(hub, tmp_path, place):
-    snapshot = hub.repos["models", ID]["main"]
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_mirror_that_names_a_path_writes_nothing(hub, tmp_path, listed):
     path = "../../../../evil"
     for name in ("config.json", "model.safetensors"):
-        if place == "header":
-            snapshot.entries[name]["oid"] = path
+        entry = hub.repos["models", ID]["main"].entries[name]
+        if listed:
+            entry["lfs"] = {"oid": path, "size": 9, "pointerSize": 9}
+            entry |= {"sha": "0" * 40, "xetHash": "0" * 64}
         else:
-            lfs = {"oid": path, "size": 9, "pointerSize": 9}
-            snapshot.entries[name] |= {"sha": "0" * 40, "lfs": lfs, "xetHash": "0" * 64}
+            entry["oid"] = path
     with pytest.raises(InputError, match="answers as no hub does"):
         model_folder(hub_model(ID))
     assert not list(tmp_path.rglob("evil*"))
@@ -77,20 +67,15 @@ def test_a_listing_that_leads_away_is_not_followed(hub, monkeypatch, way):
 
 
 def test_only_what_is_needed_is_fetched(hub, small, tmp_path):
-    shutil.copytree(small, tmp_path / "m")
+    folder = shutil.copytree(small, tmp_path / "m")
     for name in ("pytorch_model.bin", "model.onnx", "README.md", "code.py"):
-        (tmp_path / "m" / name).write_bytes(b"much")
-    hub.add("models", ID, tmp_path / "m")
-    model_folder(hub_model(ID), weights=False)
-    assert cached(tmp_path) == {
-        "config.json",
-        "generation_config.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    }
+        (folder / name).write_bytes(b"much")
+    hub.add("models", ID, folder)
+    names = {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"}
+    cache = model_folder(hub_model(ID), weights=False)[0]
+    assert {path.name for path in cache.iterdir()} == names
     load_model(hub_model(ID))
-    assert "model.safetensors" in cached(tmp_path)
-    assert not cached(tmp_path) & {"pytorch_model.bin", "model.onnx", "README.md", "code.py"}
+    assert {path.name for path in cache.iterdir()} == names | {"model.safetensors"}
 
 
 def refusal(ident, revision=None):
@@ -103,11 +88,7 @@ def test_what_cannot_be_had_is_one_sentence_that_names_it(hub):
     assert "step7" in refusal(ID, "step7")
     refusal("owner/none")
     hub.gated[ID] = 403
-    assert "restricted" in refusal(ID) or "403" in refusal(ID)
-    hub.gated.clear()
-    hub.stop()
-    close_session()
-    assert hub.url in refusal("owner/other")
+    assert "403" in refusal(ID)
 
 
 def test_a_hub_that_does_not_answer_is_one_sentence_within_seconds(
@@ -115,29 +96,31 @@ def test_a_hub_that_does_not_answer_is_one_sentence_within_seconds(
 ):
     began = time.monotonic()
     model_folder(hub_model(ID))
+    hub.stop()
+    close_session()
     point_to("http://127.0.0.1:9", monkeypatch)
     assert load_model(hub_model(ID)).record["revision"] == hub.sha  # from the cache
+    assert "model 'owner/other' at revision 'main' is not in the cache" in refusal("owner/other")
     (tmp_path / "text.yml").write_text("source: hub\nid: owner/text\n")
     (tmp_path / "far.yml").write_text("models: [{id: owner/a, nonembedding_params: 9}]\n")
-    code = call(f"plan --family {tmp_path}/far.yml --corpus {tmp_path}/text.yml")
+    assert call(f"plan --family {tmp_path}/far.yml --corpus {tmp_path}/text.yml") == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert code == 0 and "owner/text" in line
-    assert "model 'owner/other' at revision 'main' is not in the cache" in refusal("owner/other")
+    assert "owner/text" in line
     # it is told once, of several models
     (tmp_path / "far.yml").write_text("models: [owner/a, owner/b]\n")
     (tmp_path / "own.txt").write_text("some words\n")
     assert call(f"measure --family {tmp_path}/far.yml --corpus {tmp_path}/own.txt") == 2
-    hub_told, names = capsys.readouterr().err.splitlines()
-    assert "127.0.0.1:9, which does not answer" in hub_told and " a, b could not" in names
+    silent, names = capsys.readouterr().err.splitlines()
+    assert "127.0.0.1:9, which does not answer" in silent and " a, b could not" in names
     assert time.monotonic() - began < 30
 
 
 def test_a_named_revision_and_pickled_tensors(hub, small, tmp_path):
-    shutil.copytree(small, tmp_path / "m")
+    folder = shutil.copytree(small, tmp_path / "m")
     model = load_model(hub_model(small)).model
-    (tmp_path / "m" / "model.safetensors").unlink()
-    torch.save(model.state_dict(), tmp_path / "m" / "pytorch_model.bin")
-    sha = hub.add("models", ID, tmp_path / "m", revision="step1000")
+    (folder / "model.safetensors").unlink()
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    sha = hub.add("models", ID, folder, revision="step1000")
     loaded = load_model(hub_model(ID, "step1000"))
     assert loaded.record["revision"] == sha
     assert torch.equal(loaded.model.lm_head.weight, model.lm_head.weight)
