@@ -58,6 +58,10 @@ def path(tmp_path, rows):
 def test_counts_are_those_of_brute_force(path, definition):
     table, ks = read_table(path), [1, 2, 5, V]
     rank, hits = table.rank(definition), table.hits(ks, definition)
+    least, most = table.greater + 1, table.greater + table.ties
+    assert ((least <= rank) & (rank <= most)).all() and (most > least).any()
+    for name, exact in (("greater+ties", most), ("greater+1", least)):
+        assert definition != name or np.array_equal(rank, exact)
     for d in range(9):
         inside = table.document == d
         assert hits[d].tolist() == [(rank[inside] <= k).sum() for k in ks]
