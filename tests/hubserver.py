@@ -5,7 +5,7 @@
         env = {"HF_ENDPOINT": hub.url, "HF_HOME": fresh_folder}
 
 Every file is named by git's SHA-1; large ones are answered as all others, without the hub's
-redirect to its store. `gated` holds repositories that are refused, `log` what was asked.
+redirect to its store. `gated` holds repositories that are refused, `log` what was requested.
 """
 
 import hashlib
@@ -21,21 +21,15 @@ RESOLVE = re.compile(r"/(datasets/)?(.+?)/resolve/([^/]+)/(.+)$")
 
 
 class Snapshot:
-    """A folder as one commit: its files, their hashes, and a commit number made of both."""
+    """A folder as one commit: its files as the hub lists them, and a commit number of them all."""
 
     def __init__(self, folder):
-        self.folder = Path(folder)
-        files = sorted(path for path in self.folder.rglob("*") if path.is_file())
-        self.entries = {}
-        for path in files:
-            name = path.relative_to(folder).as_posix()
-            self.entries[name] = self.entry(name, path.read_bytes())
+        self.folder, self.entries = Path(folder), {}
+        for path in sorted(path for path in self.folder.rglob("*") if path.is_file()):
+            name, data = path.relative_to(folder).as_posix(), path.read_bytes()
+            git = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+            self.entries[name] = {"type": "file", "path": name, "oid": git, "size": len(data)}
         self.sha = hashlib.sha1(json.dumps(self.entries).encode()).hexdigest()
-
-    def entry(self, name, data):
-        """A file as the hub lists it."""
-        git = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
-        return {"type": "file", "path": name, "oid": git, "size": len(data)}
 
 
 class HubServer:
@@ -86,13 +80,12 @@ class HubServer:
 
 def point_to(url, monkeypatch, cache=None):
     """Let huggingface_hub take this address for the hub's, and this folder for its cache."""
-    from huggingface_hub import constants
-
+    constants = "huggingface_hub.constants"
     template = url + "/{repo_id}/resolve/{revision}/{filename}"
-    monkeypatch.setattr(constants, "ENDPOINT", url)
+    monkeypatch.setattr(f"{constants}.ENDPOINT", url)
+    monkeypatch.setattr(f"{constants}.HUGGINGFACE_CO_URL_TEMPLATE", template)
     if cache:
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
-    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(f"{constants}.HF_HUB_CACHE", str(cache))
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -137,31 +130,26 @@ class Handler(BaseHTTPRequestHandler):
             revision, _, below = revision.partition("/")
         snapshot, status, code = self.hub.find(kind, repo_id, revision)
         # what a gated repository is may be read by anyone; its files may not
-        if code == "GatedRepo" and verb in (None, "revision"):
+        if code == "GatedRepo" and verb != "tree":
             snapshot = next(iter(self.hub.repos[kind, repo_id].values()))
         elif code:
             return self.refuse(status, code)
         if verb == "tree":
             return self.answer_json(self.tree(snapshot, below, query))
-        repository = {
-            "id": repo_id,
-            "sha": snapshot.sha,
-            "siblings": [{"rfilename": name} for name in snapshot.entries],
-        }
-        return self.answer_json(repository)
+        siblings = [{"rfilename": name} for name in snapshot.entries]
+        return self.answer_json({"id": repo_id, "sha": snapshot.sha, "siblings": siblings})
 
     def tree(self, snapshot, below, query):
         """Files, and without `recursive` folders, of a folder of a repository."""
         prefix = f"{below}/" if below else ""
-        inside = [name for name in snapshot.entries if name.startswith(prefix)]
-        if query.get("recursive", ["false"])[0].lower() in ("true", "1"):
-            return [snapshot.entries[name] for name in inside]
+        recursive = query.get("recursive", ["false"])[0].lower() in ("true", "1")
         entries = {}
-        for name in inside:
+        for name in (name for name in snapshot.entries if name.startswith(prefix)):
             first, _, deeper = name[len(prefix) :].partition("/")
-            path = prefix + first
-            folder = {"type": "directory", "path": path, "oid": "0" * 40, "size": 0}
-            entries[path] = folder if deeper else snapshot.entries[name]
+            entry = snapshot.entries[name]
+            if deeper and not recursive:
+                entry = {"type": "directory", "path": prefix + first, "oid": "0" * 40, "size": 0}
+            entries[entry["path"]] = entry
         return list(entries.values())
 
     def resolve(self, dataset, repo_id, revision, name):
@@ -169,13 +157,10 @@ class Handler(BaseHTTPRequestHandler):
         snapshot, status, code = self.hub.find(kind, repo_id, revision)
         if code:
             return self.refuse(status, code)
-        entry = snapshot.entries.get(name)
-        if entry is None:
+        if name not in snapshot.entries:
             return self.refuse(404, "EntryNotFound")
-        return self.send_file(snapshot, entry)
-
-    def send_file(self, snapshot, entry):
-        data = (snapshot.folder / entry["path"]).read_bytes()
+        # the file, or a part of it
+        data, entry = (snapshot.folder / name).read_bytes(), snapshot.entries[name]
         headers = {"ETag": f'"{entry["oid"]}"', "X-Repo-Commit": snapshot.sha}
         headers["Accept-Ranges"] = "bytes"
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
