@@ -64,6 +64,14 @@ def run_page(name, **parameters):
     return page
 
 
+def records(page):
+    """{name: record} of the claims and numbers that an executed notebook keeps."""
+    kept = {}
+    for output in (o for c in page.cells for o in c.get("outputs", ())):
+        kept |= output.get("metadata", {}).get("rbp_numbers", {})
+    return kept
+
+
 NO_NUMBER = r".{0,40}(?:\bnan\b|\binf\b|∞ ?%|\bNone\b(?! of)|Traceback|\b[A-Z]\w+Error\b).{0,40}"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 from bs4 import BeautifulSoup
 
-MOST_NUMBERS, MOST_WORDS = 4, 25  # of a paragraph, of a sentence
+MOST_WORDS = 25  # of a sentence
 ASIDE = (  # what is no prose in sight
     "details, table, pre, noscript, nav, .dropdown, .rbp-from, .headerlink, .rbp-families, "
     ".rbp-answer, .rbp-scope, .rbp-csv, .admonition-title"
@@ -32,8 +32,8 @@ def prose(soup):
     article = soup.find("article")
     for node in article.select(ASIDE):
         node.decompose()
-    items = [n for n in article.find_all(["p", "li", "figcaption"])]
-    items = [n for n in items if not n.find(["p", "li"])]
+    items = article.find_all(["p", "li", "figcaption"])
+    items = [item for item in items if not item.find(["p", "li"])]
     texts = (" ".join(item.get_text(" ").split()) for item in items)
     return [re.sub(r" ([.,;:?!)])", r"\1", text) for text in texts if text]
 
@@ -47,56 +47,46 @@ def folds(soup):
     """How many folds of code show nothing, and how many headings are followed by one: those of the
     rules of verdicts apart."""
     silent = headed = 0
-    for code in soup.select(".cell"):
-        if RULE.search(code.get_text()):
-            continue
-        fold = code.select_one("details.hide")
-        silent += bool(fold and not code.select_one(".cell_output"))
-        before = code.find_previous_sibling()
-        first = next(code.find_all(recursive=False).__iter__(), None)
-        headed += bool(before and before.name in ("h2", "h3") and first is fold and fold)
+    for cell in soup.select(".cell:has(> details.hide:first-child)"):
+        if not RULE.search(cell.get_text()):
+            silent += not cell.select_one(".cell_output")
+            before = cell.find_previous_sibling()
+            headed += bool(before) and before.name in ("h2", "h3")
     return silent, headed
 
 
 def measures(path):
-    """{measure: value} of a built page, and its longest paragraph in numbers."""
+    """{measure: value} of a built page."""
     soup = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
     silent, headed = folds(soup)
-    short = " ".join(p.get_text(" ") for p in soup.select(".rbp-answer > p")[1:])
+    answer = " ".join(p.get_text(" ") for p in soup.select(".rbp-answer > p")[1:])
     texts = prose(soup)
-    numbers = {text: len(NUMBER.findall(LABEL.sub("", text))) for text in texts}
+    numbers = [len(NUMBER.findall(LABEL.sub("", text))) for text in texts]
     parts = [part for text in texts for part in sentences(text)]
-    lengths = [len(part.split()) for part in parts]
     return {
         "words": sum(len(text.split()) for text in texts),
-        "numbers": sum(numbers.values()),
-        "most": max(numbers.values(), default=0),
-        "dense": sum(n > MOST_NUMBERS for n in numbers.values()),
-        "sentences": len(parts),
-        "mean": round(sum(lengths) / max(len(lengths), 1), 1),
-        "long": sum(n > MOST_WORDS for n in lengths),
+        "most": max(numbers, default=0),
+        "long": sum(len(part.split()) > MOST_WORDS for part in parts),
         "of": sum(len(re.findall(r"\bof\b", part)) > 2 for part in parts),
         "turns": sum(len(TURNS.findall(text)) for text in texts),
         "headed": headed,
         "silent": silent,
-        "short": len(short.split()),
-        "facts": len(NUMBER.findall(short)),
+        "short": len(answer.split()),
+        "facts": len(NUMBER.findall(answer)),
     }
 
 
-def pages(html, family="nano-pythia"):
-    """Built pages of results: of one family, and of several."""
-    executed = Path(html, "book/_executed")
-    paths = [p for name in (family, "all") for p in (executed / name).glob("*.html")]
-    return sorted((p for p in paths if p.stem != "families"), key=lambda path: path.stem)
-
-
 def frame(html, family="nano-pythia"):
-    """A row of `measures` a page, by its name."""
-    return pd.DataFrame({path.stem: measures(path) for path in pages(html, family)}).T
+    """A row of `measures` for each built page of results, of one family and of several, by its
+    name."""
+    pages = [
+        path
+        for name in (family, "all")
+        for path in Path(html, "book/_executed", name).glob("*.html")
+    ]
+    rows = {path.stem: measures(path) for path in pages if path.stem != "families"}
+    return pd.DataFrame(rows).T.sort_index()
 
 
 if __name__ == "__main__":
-    rows = frame(sys.argv[1])
-    rows.loc["all pages"] = rows.sum().where(~rows.columns.isin(["most", "mean"]))
-    print(rows.to_string(float_format="{:g}".format))
+    print(frame(sys.argv[1]).to_string())

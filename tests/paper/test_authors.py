@@ -16,13 +16,13 @@ from tests.commands import ROOT, call
 from tests.pagerunner import run_page, words
 
 MODELS = ("gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
-PLACE = "eval_N/wikimedia/wikipedia/openai-community/{}/top1/ranks.json"
+RANKS = "eval_N/wikimedia/wikipedia/openai-community/{}/top1/ranks.json"
 KS, NS = (1, 10, 100, 1000, 10_000), (1, 5, 10)
 
 
 def planted():
-    """{model: its ranks.json}: articles unlike one another, ranks to the end of the vocabulary,
-    lower in larger models but for the last."""
+    """{model: rows of its ranks.json}: articles unlike one another, ranks to the end of the
+    vocabulary, lower in larger models but for the last."""
     rng = np.random.default_rng(0)
     lengths = rng.integers(12, 60, 40)
     hard = np.repeat(rng.normal(size=40), lengths) + rng.normal(size=lengths.sum())
@@ -33,7 +33,7 @@ def planted():
         rank = np.clip(np.ceil(np.exp(own)), 1, 50_257).astype(int)
         rank[:: 90 - 20 * i] = 20_000  # at k = 10,000 the larger model misses more
         nats = np.log(rank) + rng.random(len(rank))
-        rows[model] = pd.DataFrame([rank, position, nats]).T.astype(object).to_numpy().tolist()
+        rows[model] = list(zip(rank.tolist(), position.tolist(), nats.tolist(), strict=True))
     return rows
 
 
@@ -43,8 +43,8 @@ ROWS = planted()
 def counted():
     """The counts of planted ranks, one window after another."""
     records = []
-    for model, tokens in ROWS.items():
-        rank, position, nats = np.array(tokens).T
+    for model, rows in ROWS.items():
+        rank, position, nats = np.array(rows).T
         articles = np.split(rank, np.flatnonzero(position == 1)[1:])
         for N in NS:
             runs = np.array([max(a[i : i + N]) for a in articles for i in range(len(a) - N + 1)])
@@ -52,33 +52,31 @@ def counted():
     return pd.DataFrame(records, columns=["model", "k", "N", "hits", "windows", "cross_entropy"])
 
 
-def git(folder, *arguments):
-    command = ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@x", *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+def repository(folder, **changed):
+    """(url, commit, {model: blob}) of planted ranks, some models' text changed: files of one
+    commit, deleted by the next one as the authors did."""
 
+    def git(*words):
+        command = ["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x@x", *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
-def repository(folder, files):
-    """(url, commit, {model: blob}): files of one commit, deleted by the next one as the authors
-    did."""
-    folder.mkdir()
-    git(folder, "init", "-q")
-    for model, text in files.items():
-        path = folder / PLACE.format(model)
+    for model, rows in ROWS.items():
+        path = folder / RANKS.format(model)
         path.parent.mkdir(parents=True)
-        path.write_text(text)
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "ranks")
-    commit = git(folder, "rev-parse", "HEAD")
-    blobs = {model: git(folder, "rev-parse", f"HEAD:{PLACE.format(model)}") for model in files}
-    git(folder, "rm", "-rq", "eval_N")
-    git(folder, "commit", "-qm", "deleted")
+        path.write_text(changed.get(model, json.dumps(rows)))
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "ranks")
+    commit = git("rev-parse", "HEAD")
+    blobs = {model: git("rev-parse", f"HEAD:{RANKS.format(model)}") for model in MODELS}
+    git("rm", "-rq", "eval_N")
+    git("commit", "-qm", "deleted")
     return folder.as_uri(), commit, blobs
 
 
 @pytest.fixture(scope="module")
 def theirs(tmp_path_factory):
-    files = {model: json.dumps(tokens) for model, tokens in ROWS.items()}
-    return repository(tmp_path_factory.mktemp("theirs") / "repository", files)
+    return repository(tmp_path_factory.mktemp("theirs"))
 
 
 @pytest.fixture
@@ -89,11 +87,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def nothing_is_left(here):
-    return not list((here / "results").rglob("*gpt2-authors*"))
-
-
-def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs):
+def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs, capsys):
     path = authors.take(*theirs, counts=counted())
     assert path == here / "results" / "imported" / "gpt2-authors.yml"
     (tables,) = measured("gpt2-authors").values()
@@ -103,20 +97,21 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs):
         rank, position, nats = np.array(ROWS[model]).T
         starts = np.flatnonzero(position == 1)
         assert table.documents == len(starts) == len(set(table.source))
-        for k in KS:
-            hits = np.add.reduceat(rank <= k, starts, dtype=int)
-            assert table.hits([k])[:, 0].tolist() == hits.tolist()
+        hits = np.add.reduceat(rank[:, None] <= KS, starts, dtype=int)
+        assert table.hits(KS).tolist() == hits.tolist()
         assert table.nll == pytest.approx(np.add.reduceat(nats, starts), rel=1e-6)
         assert table.record["definition"] == "greater+1"
-    # the page of their counts judges by them what it says that they would tell
-    page = run_page("10_gpt2", n_bootstrap=100)
-    text = words(page)
+    # the page of their counts judges by them what it says that they would show
+    text = words(run_page("10_gpt2", n_bootstrap=100))
     assert "With 40 articles resampled" in text and "judged by intervals of other text" in text
     for claim in ("GPT-2's reversed slope is", "GPT-2's points on Wikipedia rest on"):
         (line,) = (line for line in text.splitlines() if line.startswith(f"- *The paper:* {claim}"))
         assert line.endswith("**differs**"), line
     # the histogram of page 09 is theirs, rank by rank
     assert gpt2.gpt2_ranks(authors.NAME).count.sum() == len(ROWS["gpt2"])
+    # they are not exported
+    assert call(f"export --family gpt2-authors -o {here / 'gpt2.counts'}") == 2
+    assert "state no licence" in capsys.readouterr().err and not (here / "gpt2.counts").exists()
     # what is named or damaged is not taken as not fetched
     next(here.glob("results/ranks/*/gpt2-xl/*.parquet")).unlink()
     for raw, message in ((authors.NAME, "of gpt2-xl: it is imported"), ("other", "'other'")):
@@ -125,42 +120,28 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs):
                 read(raw=raw)
 
 
-def test_it_is_not_exported(here, theirs, capsys):
-    authors.take(*theirs, counts=counted())
-    assert call(f"export --family gpt2-authors -o {here / 'gpt2.counts'}") == 2
-    assert "state no licence" in capsys.readouterr().err and not (here / "gpt2.counts").exists()
-
-
-def changed(model, change):
-    """The files of planted ranks, one model's changed."""
-    files = {name: json.dumps(tokens) for name, tokens in ROWS.items()}
-    return files | {model: change(ROWS[model])}
-
-
-def harder(tokens):
-    """No hit at k = 1."""
-    return json.dumps([[rank + 1, *rest] for rank, *rest in tokens])
+# no hit at k = 1
+HARDER = {"gpt2-large": json.dumps([[rank + 1, *row] for rank, *row in ROWS["gpt2-large"]])}
 
 
 def test_ranks_that_give_other_counts_are_one_sentence_and_nothing_is_imported(here):
-    broken = repository(here / "broken", changed("gpt2-large", harder))
+    broken = repository(here / "broken", **HARDER)
     with pytest.raises(InputError, match="windows of 1 at k = 1, not"):
         authors.take(*broken, counts=counted())
-    assert nothing_is_left(here)
+    assert not list((here / "results").rglob("*gpt2-authors*"))
 
 
 def test_another_repository_is_one_sentence(here, theirs, capsys, monkeypatch):
     url, _, blobs = theirs
-    other = repository(here / "other", changed("gpt2-xl", harder))
+    other = repository(here / "other", **{"gpt2-xl": "[]"})
     with pytest.raises(InputError, match="lacks the ranks of gpt2-xl, blob"):
         authors.take(*other[:2], blobs, counted())
     # the command, with the paper's own commit, of a repository without it and of none
-    for place in (url, str(here / "none")):
-        assert authors.main(["--url", place]) == 2
+    for address in (url, str(here / "none")):
+        assert authors.main(["--url", address]) == 2
         assert capsys.readouterr().err.startswith("rbp: commit 6cdfd15 could not be fetched from ")
     monkeypatch.setenv("PATH", str(here))  # a machine without git
     assert authors.main([]) == 2 and "install it" in capsys.readouterr().err
-    assert nothing_is_left(here)
 
 
 def test_ties_that_top_k_broke_the_other_way_are_let_pass(here, theirs):

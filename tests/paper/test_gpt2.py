@@ -22,22 +22,16 @@ def test_what_the_printed_likelihood_ratio_measures():
     assert -1e-3 < cut <= 0  # on the same support the power law ties
 
 
-def binomial_noise(S, hits, total):
-    """The slope of log(-log share) on log S in standard errors, by numpy and the delta method."""
-    share, x = hits / total, np.log(S)
-    y = np.log(-np.log(share))
-    slope, _ = np.polyfit(x, y, 1)
-    # of -log share sqrt((1 - share) / (n share)), and of its logarithm that over it
-    variance = np.mean((1 - share) / (total * share) / np.log(share) ** 2)
-    return -slope / np.sqrt(variance / np.sum((x - x.mean()) ** 2))
-
-
 @pytest.mark.parametrize("k", [1, 10_000])
-def test_the_slope_against_independent_tokens(k):
+def test_the_slope_in_standard_errors_of_independent_tokens(k):
     rows = published.gpt2_counts().query("N == 1 and k == @k")
+    share, x = rows.hits / 317_414, np.log(rows.S)
+    slope, _ = np.polyfit(x, np.log(-np.log(share)), 1)
+    # by the delta method, of log(-log share)
+    variance = np.mean((1 - share) / (317_414 * share) / np.log(share) ** 2)
+    errors = -slope / np.sqrt(variance / np.sum((x - x.mean()) ** 2))
     law = rbplib.fit(S=rows.S, hits=rows.hits, totals=317_414)
-    slope = binomial_noise(rows.S, rows.hits, 317_414)
-    assert gpt2.token_errors(law) == pytest.approx(slope, rel=1e-3)
+    assert gpt2.token_errors(law) == pytest.approx(errors, rel=1e-3)
 
 
 def test_articles_are_as_long_as_their_runs_tell():

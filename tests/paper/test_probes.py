@@ -7,36 +7,35 @@ from scipy import stats
 
 from paper import probes
 from rbplib.families import InputError
+from tests.pagerunner import records, run_page
 from tests.ranktables import rank_table
 
 TOKENS = np.arange(0, 11) * 1e6
 
 
+def rows(probe, part, value, **about):
+    return pd.DataFrame({"tokens": TOKENS, "probe": probe, "part": part, "value": value} | about)
+
+
 def planted(start):
     """A training that copies from `start` tokens on, deeper by half a nat a million tokens."""
     copying = -0.5 * np.clip(TOKENS - start, 0, None) / 1e6
-    losses = {"copyable": 4.0 * 2.0 ** (-TOKENS / 1e6), "other": np.full(len(TOKENS), 4.0)}
-    rows = [("copying", probes.STRING, copying), *(("loss", part, y) for part, y in losses.items())]
-    frames = []
-    for probe, part, y in rows:
-        about = {"tokens": TOKENS, "value": y, "se": 0.05}
-        frames.append(pd.DataFrame(about | {"probe": probe, "part": part}))
-    return pd.concat(frames)
+    losses = {"copyable": 4.0 * 2.0 ** (-TOKENS / 1e6), "other": 4.0}
+    frames = [rows("loss", part, value, se=0.05) for part, value in losses.items()]
+    return pd.concat([*frames, rows("copying", probes.STRING, copying, se=0.05)])
 
 
-def test_the_onset_of_a_planted_ability_is_found_with_its_interval():
-    at, (low, high) = probes.onset(planted(2.25e6))
-    assert at == pytest.approx(2.25e6 + 0.5 / 0.5 * 1e6, rel=0.02)
-    assert low < at < high and high - low == pytest.approx(2 * 1.96 * 0.05 / 0.5 * 1e6, rel=0.1)
-
-
-def test_a_part_loses_its_share_between_half_and_twice_the_onset():
+def test_the_onset_of_a_planted_ability_and_what_each_part_loses_around_it():
     early, never = planted(2e6), planted(20e6)
-    frame = probes.onset_frame({(100, 1): early, (100, 2): never})
-    row = frame.iloc[0]
-    assert row.onset == pytest.approx(3e6) and row.other == 0
-    assert row.copyable == pytest.approx(1 - 2.0**-6 / np.mean([2.0**-1, 2.0**-2]))
-    assert frame.iloc[1][["onset", "copyable", "before"]].isna().all()
+    frame = probes.onset_frame({(100, 1): early, (100, 2): never, (100, 3): planted(2.25e6)})
+    first, none, later = frame.itertuples()
+    assert first.onset == pytest.approx(3e6) and later.onset == pytest.approx(3.25e6, rel=0.02)
+    assert first.low < first.onset < first.high
+    assert first.high - first.low == pytest.approx(2 * 1.96 * 0.05 / 0.5 * 1e6, rel=0.1)
+    # from half to twice the onset
+    fall = 1 - 2.0**-6 / np.mean([2.0**-1, 2.0**-2])
+    assert first.other == 0 and first.copyable == pytest.approx(fall)
+    assert np.isnan([none.onset, none.copyable, none.before]).all()
     assert np.isnan(probes.fall(early, "copyable", 6e6, 12e6))  # beyond the last probe
 
 
@@ -44,64 +43,57 @@ HEAD, BODY = "size,seed,tokens,probe,part,k,value,se,total\n", ""
 for tokens in (10, 20):
     BODY += f"8,44,{tokens},loss,other,,1,.1,5\n8,44,{tokens},hits,other,1,2,,5\n"
     BODY += f"8,44,{tokens},copying,random,,-0.25,.1,5\n8,44,{tokens},loss,copyable,,0.5,.1,5\n"
-FAULTS = {  # of a file: what stands where, and in its place
+FAULTS = {  # of a file: what stands where, and what in its stead
     "one.csv, row 4": ("-0.25", ""),
     "one.csv, row 3": ("2,,5", "6,,5"),
     "two.csv, row 2": (",44,", ",43,"),  # a copy of another
     "one.csv lacks rows at 20": ("8,44,20,hits,other,1,2,,5\n", ""),
     "one.csv cannot be read.*no row": (BODY, ""),
-    "one.csv cannot be read": (HEAD + BODY, ""),
 }
 
 
-@pytest.mark.parametrize("place", FAULTS)
-def test_a_fault_of_a_probe_file_is_a_sentence_that_names_it(place, monkeypatch, tmp_path):
+@pytest.mark.parametrize("message", FAULTS)
+def test_a_fault_of_a_probe_file_is_a_sentence_that_names_it(message, monkeypatch, tmp_path):
     monkeypatch.setattr(probes, "held", lambda *parts: tmp_path)
     text = HEAD + BODY
     (tmp_path / "two.csv").write_text(text.replace(",44,", ",43,"))
     assert list(probes.runs()) == [(8, 43)]
-    (tmp_path / "one.csv").write_text(text.replace(*FAULTS[place]))
-    with pytest.raises(InputError, match=place):
+    (tmp_path / "one.csv").write_text(text.replace(*FAULTS[message]))
+    with pytest.raises(InputError, match=message):
         probes.runs()
-
-
-def onsets_of(scatter):
-    """Onsets of five trainings each of four sizes, a power of size; a smaller size is late."""
-    size = np.repeat([2e5, 6e5, 2e6, 5e6], 5)
-    noise = np.exp(scatter * np.random.default_rng(0).standard_normal(20))
-    return pd.DataFrame({"size": size, "onset": 1e6 * size**-0.2 * noise, "end": 16e6})
 
 
 def censored_depth(onsets, slope):
     """-ln likelihood of a slope by scipy's fit of a normal to censored data."""
-    known = onsets["onset"].notna()
+    came = onsets["onset"].notna()
     off = np.log(onsets["onset"].fillna(onsets["end"])) - slope * np.log(onsets["size"])
-    place = stats.norm.fit(stats.CensoredData(off[known], right=off[~known]))
-    inside, later = stats.norm.logpdf(off[known], *place), stats.norm.logsf(off[~known], *place)
-    return -inside.sum() - later.sum()
+    normal = stats.norm(*stats.norm.fit(stats.CensoredData(off[came], right=off[~came])))
+    return -normal.logpdf(off[came]).sum() - normal.logsf(off[~came]).sum()
 
 
 def test_onset_slope_is_the_planted_power_and_counts_what_never_came_as_late():
-    frame = onsets_of(0.3)
+    size = np.repeat([2e5, 6e5, 2e6, 5e6], 5)
+    noise = np.exp(0.3 * np.random.default_rng(0).standard_normal(20))
+    frame = pd.DataFrame({"size": size, "onset": 1e6 * size**-0.2 * noise, "end": 16e6})
     slope, (low, high) = probes.onset_slope(frame)
-    line = stats.linregress(np.log(frame["size"]), np.log(frame["onset"]))
-    half = stats.t.ppf(0.975, len(frame) - 2) * line.stderr
-    by_tool = line.slope, line.slope - half, line.slope + half
-    assert (slope, low, high) == pytest.approx(by_tool, abs=1e-4) and low < -0.2 < high
-    assert np.isnan(probes.onset_slope(frame[frame["size"] <= 200_000])[0])
+    line = stats.linregress(np.log(size), np.log(frame["onset"]))
+    half = stats.t.ppf(0.975, 18) * line.stderr
+    scipys = line.slope, line.slope - half, line.slope + half
+    assert (slope, low, high) == pytest.approx(scipys, abs=1e-4) and low < -0.2 < high
+    assert np.isnan(probes.onset_slope(frame[:5])[0])  # one size
     # the later half beyond the last probe: the least of scipy's censored fits, and ends as high
     end = frame["onset"].median()
     seen = frame.assign(onset=frame["onset"].where(frame["onset"] < end), end=end)
     at, (low, high) = probes.onset_slope(seen)
-    least, *beside = (censored_depth(seen, of) for of in (at, at - 0.01, at + 0.01))
+    least, *beside = (censored_depth(seen, slope) for slope in (at, at - 0.01, at + 0.01))
     assert least < min(beside)
     assert censored_depth(seen, low) == pytest.approx(censored_depth(seen, high), rel=1e-4)
 
 
 def test_a_token_is_copyable_where_its_bigram_stood_before():
     windows = np.random.default_rng(3).integers(0, 9, (40, 50))
-    places = np.repeat(range(40), 49), np.tile(range(1, 50), 40)
-    table = rank_table(np.ones(40 * 49, int), *places, token=windows[:, 1:].ravel())
+    document, position = np.indices((40, 49)).reshape(2, -1)
+    table = rank_table(1 + 0 * document, document, position + 1, token=windows[:, 1:].ravel())
     by_hand = []
     for window in windows[:, 1:].tolist():  # the first token of a window is in no table
         bigrams = list(zip(window, window[1:], strict=False))
@@ -109,30 +101,19 @@ def test_a_token_is_copyable_where_its_bigram_stood_before():
     assert probes.copyable(table).tolist() == by_hand
 
 
-def probed(size, seed, losses, tokens=TOKENS):
-    """Probes of a training whose -log RBP_1 of each part is given, out of a million tokens each."""
-    frames = []
+def test_losses_are_of_the_parts_and_of_the_whole_joined_from_them():
+    frames, losses = [], {"copyable": np.linspace(1, 0.5, 11), "other": np.full(11, 1.5)}
     for part, y in losses.items():
         hits = np.round(1e6 * np.exp(-y))
-        rows = {"tokens": tokens, "part": part, "total": 1_000_000}
-        frames.append(pd.DataFrame(rows | {"probe": "hits", "k": 1, "value": hits}))
-        frames.append(pd.DataFrame(rows | {"probe": "loss", "k": 0, "value": 2 * y}))
-    for part in probes.STRINGS:
-        rows = {"tokens": tokens, "part": part, "probe": "copying", "se": 0.1}
-        frames.append(pd.DataFrame(rows | {"value": -np.linspace(0, 1, len(tokens))}))
-    return pd.concat(frames).assign(size=size, seed=seed)
-
-
-def test_losses_are_of_the_parts_and_of_the_whole_joined_from_them():
-    y = {"copyable": np.linspace(1, 0.5, 11), "other": np.full(11, 1.5)}
-    trainings = {(100, 1): probed(100, 1, y)}
+        frames += [rows("hits", part, hits, k=1), rows("loss", part, 2 * y, k=0)]
+    frames += [rows("copying", part, -TOKENS / 1e7) for part in probes.STRINGS]
+    trainings = {(100, 1): pd.concat(frames).assign(size=100, seed=1, total=1_000_000, se=0.1)}
     frame = probes.losses(trainings)
-    rows = probes.curves(trainings)
-    curves = {(row["what"], row["part"]): row["value"] for row in rows}
+    curves = {(row["what"], row["part"]): row["value"] for row in probes.curves(trainings)}
     assert curves[probes.TEN, "other"] == pytest.approx(np.full(10, np.exp(-15)), rel=1e-4)
     first = frame[frame["k"] == 1]
     assert len(first) == 10 and (first["share"] == 0.5).all()  # none before the first step
-    whole = -np.log((np.exp(-y["copyable"]) + np.exp(-1.5)) / 2)[1:]
+    whole = -np.log((np.exp(-losses["copyable"]) + np.exp(-1.5)) / 2)[1:]
     assert first["whole"].to_numpy() == pytest.approx(whole, abs=1e-5)
 
 
@@ -152,7 +133,7 @@ def test_the_planted_shape_misses_least(shape):
     assert all(map(np.isnan, probes.shape_errors(tokens, tokens, 1e9).values()))
 
 
-def test_the_place_moves_with_the_batch_as_planted(monkeypatch, tmp_path):
+def test_the_onset_moves_with_the_batch_as_planted(monkeypatch, tmp_path):
     (tmp_path / "batch-2").mkdir()
     trainings = {(100, n): planted(4e6 + 1e5 * n) for n in (1, 2, 3)} | {(200, 1): planted(1e6)}
     others = {(100, n): planted(1.5e6 + 1e5 * n) for n in (1, 2, 3)}
@@ -164,3 +145,26 @@ def test_the_place_moves_with_the_batch_as_planted(monkeypatch, tmp_path):
     assert frame["predicted"].unique() == pytest.approx(reach)
     power, (low, high) = probes.onset_slope(frame.assign(size=frame["batch"]))
     assert power == pytest.approx(np.log(5.2 / 2.7) / np.log(4), rel=0.01) and low < power < high
+
+
+def test_a_gain_of_copyable_tokens_counts_beyond_the_scatter_of_trainings_alone(monkeypatch):
+    """The rule of `copying_steep`, on planted gains: in trainings that do not copy they are 1."""
+    onsets = probes.onset_frame(probes.runs())
+    came = onsets["onset"].notna()
+    y = 0.5 * (pd.factorize(onsets["size"])[0] - 2) + 0.1 * (-1.0) ** onsets.index
+    onsets = onsets.assign(times=np.exp(y), before=1.0)
+    monkeypatch.setattr(probes, "onset_frame", lambda _: onsets)
+    monkeypatch.setattr(probes, "gains", lambda probes, at: (0.5, 0.5, 1.0, 1.0))
+    rows = records(run_page("15_copying"))["claim copying_steep"]["rows"]
+    # by hand: Student's interval of one training beside the mean of those that do not copy
+    y = pd.Series(y, onsets["size"])[came.to_numpy()]
+    groups = y.groupby(level=0)
+    free = len(y) - groups.ngroups
+    sd = np.sqrt(np.sum((y - groups.transform("mean")) ** 2) / free)
+    half = stats.t.ppf(0.975, free) * sd * np.sqrt(1 + 1 / (~came).sum())
+    assert [row["chance"] for row in rows] == pytest.approx([np.exp(half)] * len(y))
+    # 1 counts for, -1 against, and between them nothing is decided
+    sides = np.sign(y) * (abs(y) > half)
+    assert [row["holds"] for row in rows] == [{1: True, -1: False}.get(side) for side in sides]
+    assert [row["hidden"] for row in rows] == [side == 0 for side in sides]
+    assert {*sides} == {-1, 0, 1}

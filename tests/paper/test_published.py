@@ -13,7 +13,7 @@ import rbplib
 from paper import probes, published, recipes
 from rbplib import table_losses
 from rbplib.families import SUMS, InputError, held, load_family
-from rbplib.models import configuration, family_sizes, folder_digest
+from rbplib.models import family_sizes, folder_digest
 from tests import stress
 
 laws = cache(published.laws)
@@ -27,9 +27,9 @@ def test_every_published_fit_is_plain_least_squares(quantity):
         x, y = np.log(law.rows["S"]), np.log(-np.log(values) if column == "accuracy" else values)
         line = stats.linregress(x, y)
         half = stats.t.ppf(0.975, len(x) - 2) * line.stderr
-        slopes = [-line.slope, -line.slope - half, half - line.slope]
-        fitted = [law.law.alpha, *law.law.ci_models, law.law.r2]
-        assert fitted == pytest.approx([*slopes, line.rvalue**2], nan_ok=True)
+        theirs = [-line.slope, -line.slope - half, half - line.slope, line.rvalue**2]
+        ours = [law.law.alpha, *law.law.ci_models, law.law.r2]
+        assert ours == pytest.approx(theirs, nan_ok=True)
         if quantity == "-log acc":  # bars, by the delta method
             error = np.sqrt((1 - values) / values / law.rows["questions"])
             assert np.allclose(law.bars[2], 1.96 * error, rtol=0.07)
@@ -53,15 +53,10 @@ RAW = np.genfromtxt(held("published", "gpt2_wikipedia_counts.csv"), delimiter=",
 PRINTED = {1: 0.0560, 10: 0.0932, 100: 0.1257, 1000: 0.1225, 10_000: -0.0901}  # exponents
 
 
-def exponent(S, values):
-    """By numpy alone."""
-    return -np.polyfit(np.log(S), np.log(values), 1)[0]
-
-
 @pytest.mark.parametrize("k", PRINTED)
 @pytest.mark.parametrize("N", [1, 5, 100])
 def test_the_authors_counts_by_hand(k, N):
-    """Refitted by numpy from the file as it is."""
+    """Refitted by NumPy from the file as it is."""
     S, hits, windows = RAW[(RAW[:, 3] == k) & (RAW[:, 4] == N)][:, [2, 5, 6]].T
     single = RAW[(RAW[:, 3] == k) & (RAW[:, 4] == 1)][:, 5] / 317_414
     rows = published.gpt2_counts().query("k == @k and N == @N")
@@ -70,18 +65,18 @@ def test_the_authors_counts_by_hand(k, N):
     if len(set(hits)) == 1:  # runs of a hundred at k = 1
         assert law.status == "equal losses"
         return
-    assert law.alpha == pytest.approx(exponent(S, -np.log(hits / windows)), abs=1e-9)
+    losses = np.log([-np.log(hits / windows), rows["cross_entropy"]])
+    exponents = -np.polyfit(np.log(S), losses.T, 1)[0]
+    assert law.alpha == pytest.approx(exponents[0], abs=1e-9)
     if N == 1:
-        assert round(law.alpha, 4) == PRINTED[k]
-        assert round(exponent(S, rows["cross_entropy"]), 4) == 0.0584
+        assert exponents.round(4).tolist() == [PRINTED[k], 0.0584]
 
 
 def test_reference_points_are_where_a_family_file_names_them(tmp_path):
     points = published.reference_points("gpt2", "wikipedia")
     shares = np.array([132_065, 142_215, 147_050, 150_180]) / 317_414
     assert points["loss"].to_numpy() == pytest.approx(-np.log(shares))
-    for names in (("gpt2", "x"), ("opt", "wikipedia")):
-        assert not len(published.reference_points(*names))
+    assert not len(published.reference_points("opt", "wikipedia"))
     (tmp_path / "mine.yml").write_text("published: {wikipedia: other}\nmodels: [gpt2]\n")
     with pytest.raises(InputError, match="'other' is not known"):
         published.reference_points(tmp_path / "mine.yml", "wikipedia")
@@ -98,7 +93,7 @@ def test_open_lm_leaves_out_shares_below_a_bound_and_no_other_that_has_a_loss(le
 
 def test_ratio_of_exponents_inverts_a_test_of_slope():
     """At the ends of the interval the slope of y2 - r y1 has p = 5%."""
-    first, second = (laws(of)["rwkv-4"].law for of in ("-log acc", "log ppl"))
+    first, second = (laws(name)["rwkv-4"].law for name in ("-log acc", "log ppl"))
     ratio, ends = rbplib.exponent_ratio(first, second)
     assert ratio == pytest.approx(second.alpha / first.alpha)
     for r in ends:
@@ -115,23 +110,22 @@ READERS = {  # what reads one of each kind of kept file
     "published/ranks/nano-pythia-1m.yml": load_family,
     "models/checks.json": lambda path: recipes.rates(),
     "models/nano-pythia/1.9k/model.safetensors": lambda path: folder_digest(path.parent),
-    "families/configs/pythia.json": lambda path: configuration(load_family("pythia").models[0]),
     "families/configs/gpt2.json": lambda path: family_sizes("gpt2"),
     "families/sizes.json": lambda path: family_sizes("pythia"),
 }
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_one_bit_of_a_kept_file_is_told_where_it_is_read(name, tmp_path, monkeypatch):
+def test_one_bit_of_a_kept_file_is_found_where_it_is_read(name, tmp_path, monkeypatch):
     for folder in ("published", "models", "families", "corpora"):
         shutil.copytree(held(folder), tmp_path / folder, copy_function=os.link)
     monkeypatch.setenv("RBP_ROOT", str(tmp_path))
     path, sums = tmp_path / name, tmp_path / SUMS
     READERS[name](path)
     if path.suffix == ".json":  # as sha256sum and git may write them on Windows
-        data = sums.read_text().replace("  ", " *")
+        text = sums.read_text().replace("  ", " *")
         sums.unlink()
-        sums.write_text(data, newline="\r\n")
+        sums.write_text(text, newline="\r\n")
     data = path.read_bytes()
     path.unlink()
     path.write_bytes(stress.flipped(data, random.Random(0)))
@@ -140,9 +134,8 @@ def test_one_bit_of_a_kept_file_is_told_where_it_is_read(name, tmp_path, monkeyp
 
 
 def test_the_digests_are_of_every_kept_file_and_written_by_one_command(monkeypatch):
-    lines = held(SUMS).read_text().splitlines()
-    assert {line.split("  ")[1] for line in lines} >= {*READERS}
-    monkeypatch.setattr(published, "write_text", lambda path, text: wrote.append(text))
-    wrote = []
+    written = []
+    monkeypatch.setattr(published, "write_text", lambda path, text: written.append(text))
     published.keep()
-    assert wrote[0].splitlines() == lines
+    assert written == [held(SUMS).read_text()]
+    assert {line.split("  ")[1] for line in written[0].splitlines()} >= {*READERS}

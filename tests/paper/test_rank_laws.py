@@ -44,25 +44,21 @@ def test_ridge_is_marked():
     assert far.status == "ridge" and not far.bound.any()
 
 
-def planted_table(documents, tokens, seed):
-    """A RankTable of documents of differing difficulty: a cutoff law, its exponent by document."""
-    rng, k, ranks = np.random.default_rng(seed), np.arange(1.0, V + 1), []
-    for s in rng.normal(1.3, 0.15, documents):
-        mass = k**-s * np.exp(-k / 900)
-        ranks.append(rng.choice(V, size=tokens, p=mass / mass.sum()) + 1)
-    document = np.repeat(np.arange(documents) * 3, tokens)
-    return rank_table(np.concatenate(ranks), document, vocab_size=V)
-
-
 def test_the_contest_holds_out_sources_and_finds_the_planted_law():
-    table, names = planted_table(60, 400, seed=2), ("zipf", "zipf_cutoff", "lognormal_ceiling")
+    # documents of differing difficulty: a cutoff law, its exponent by document
+    rng, k, ranks = np.random.default_rng(2), np.arange(1.0, V + 1), []
+    for s in rng.normal(1.3, 0.15, 60):
+        mass = k**-s * np.exp(-k / 900)
+        ranks.append(rng.choice(V, size=400, p=mass / mass.sum()) + 1)
+    rank, source = np.concatenate(ranks), np.repeat(np.arange(60), 400)
+    names = ("zipf", "zipf_cutoff", "lognormal_ceiling")
+    table = rank_table(rank, 3 * source, vocab_size=V)
     result = distributions.table_contest(table, names, n_bootstrap=2000, seed=1)
     assert result.best.name == "zipf_cutoff"
     (low, high), loss = result.interval.to_numpy()[:, 1:], result.loss[1:]
     assert (low < loss).all() and (loss < high).all()
 
     # two scores by hand: every source scored by a fit to the other folds
-    rank, source = table.rank(), np.repeat(np.arange(60), 400)
     fold, score = np.random.default_rng(1).permutation(60) % distributions.FOLDS, 0.0
     for i in range(distributions.FOLDS):
         test = fold[source] == i

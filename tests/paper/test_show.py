@@ -1,15 +1,13 @@
-"""Figures: one meaning a colour, lines named where they end, a title that says what is found, data
+"""Figures: one meaning a colour, lines named where they end, a title that says what was found, data
 as a file; and what a page rests on."""
 
 import io
 import re
-from itertools import combinations
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import colors
 from matplotlib import pyplot as plt
 
 from paper import book, tables_here
@@ -22,17 +20,9 @@ from tests.planted import exact, straight
 SIZES = np.array([1e3, 1e4, 1e5])
 
 
-def contrast(colour):
-    """Of a colour with white, as WCAG has it."""
-    rgb = np.array(colors.to_rgb(colour))
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    return 1.05 / (linear @ [0.2126, 0.7152, 0.0722] + 0.05)
-
-
-def test_no_colour_means_two_things_and_each_is_seen_on_white():
-    palettes = [set(style.COLOURS.values()), set(style.TEXTS), set(style.INKS), {style.ACCENT}]
-    assert not any(first & second for first, second in combinations(palettes, 2))
-    assert all(contrast(colour) >= 3 for colour in set().union(*palettes))
+def test_no_colour_means_two_things():
+    palettes = [{*style.COLOURS.values()}, {*style.TEXTS}, {*style.INKS}, {style.ACCENT}]
+    assert len(set().union(*palettes)) == sum(map(len, palettes))
     alone, among = book.looks(["code"]), book.looks(["new", "docs", "code"])
     assert alone["code"] == among["code"] != among["new"]
     # ladders of one family on several amounts of text
@@ -72,40 +62,28 @@ def test_a_figure_is_titled_by_what_was_found_and_gives_its_points(losses, title
     plt.close(fig)
 
 
-def ranks(family, model, size, ident="x/y", **about):
-    record = {"family": family, "model": model, "nonembedding_params": size, "model_id": ident}
-    return SimpleNamespace(record=record | {"corpus": "docs", "scored_tokens": 100} | about)
+TABLE = {"family": "nano-pythia", "model": "1.9k", "nonembedding_params": 1908, "model_id": "x/y"}
+TABLE |= {"corpus": "docs", "scored_tokens": 100}
+LARGE = {"model": "656k", "nonembedding_params": 655_928}
 
 
 @pytest.mark.parametrize(
-    ("tables", "words"),
+    ("records", "said"),
     [
-        (
-            {"docs": [ranks("nano-pythia", "1.9k", 1908), ranks("nano-pythia", "656k", 655928)]},
-            ["2 models of nano&#45;pythia, 1.91k to 656k", "on 4.1M tokens; scored on 100 tokens"],
-        ),
-        ({"docs": [ranks("p", "m", 10, "EleutherAI/pythia-14m")]}, ["1 model of", "The paper's"]),
-        (
-            {
-                "a": [ranks("p", "m", 10, model_digest=1)],
-                "b": [ranks("p again", "m", 10, model_digest=1), ranks("q", "m", 20)],
-            },
-            ["2 models of p, q, 10 to 20 parameters", "Not the paper's models."],
-        ),
-        (
-            {"docs": [ranks("p", "a", 10, vocab_size=9, unscored={"<unk>": 5})]},
-            [" 4.8% of the tokens are special ones"],
-        ),
-        (
-            {"docs": [ranks("p", n, 10, vocab_size=ord(n), weights_dtype="f16") for n in "ab"]},
-            ["Measured in f16.", "Models of p have outputs of different"],
-        ),
-        ({"docs": [ranks("p", "a", 10, quantisation={"file_type": "Q4_1"})]}, ["in Q4_1."]),
+        ([{}, LARGE], "2 models of nano&#45;pythia, 1.91k to 656k"),
+        ([{}], "on 4.1M tokens; scored on 100 tokens"),
+        ([{"model_id": "EleutherAI/pythia-14m"}], "The paper's"),
+        ([{"model_digest": 1}, {"family": "copy", "model_digest": 1}], "1 model of nano"),
+        ([{"vocab_size": 9, "unscored": {"<unk>": 5}}], " 4.8% of the tokens are special ones"),
+        ([{"vocab_size": 9}, LARGE | {"vocab_size": 8}], "have outputs of different"),
+        ([{"weights_dtype": "f16"}], "Measured in f16."),
+        ([{"quantisation": {"file_type": "Q4_1"}}], "in Q4_1."),
     ],
 )
-def test_a_page_says_what_it_rests_on(tables, words):
-    text = book.fill("{{ words.scope(scope) }}", {"scope": tables_here.scope(tables)})
-    assert all(part in text for part in words), text
+def test_a_page_says_what_it_rests_on(records, said):
+    tables = [SimpleNamespace(record=TABLE | record) for record in records]
+    text = book.fill("{{ words.scope(scope) }}", {"scope": tables_here.scope({"docs": tables})})
+    assert said in text
 
 
 CELLS = """
