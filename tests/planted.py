@@ -6,6 +6,14 @@ import numpy as np
 
 from rbplib import Loss
 
+S = np.geomspace(1e4, 1e8, 7)
+
+
+def about(n, family="planted"):
+    """What a Loss says of n models."""
+    models = tuple(f"m{i}" for i in range(n))
+    return {"family": family, "corpus": "synthetic", "models": models}
+
 
 def planted_losses(
     documents=300, models=7, tokens=256, ks=(1, 10, 100), clustering=0.3, seed=0, top=1.0
@@ -21,12 +29,12 @@ def planted_losses(
     S = np.geomspace(2e4, 2e7, models)
     totals = rng.integers(tokens // 2, tokens, documents)
     hard = rng.gamma(1 / clustering**2, clustering**2, (documents, 1))
-    about = {"family": "planted", "corpus": "synthetic", "models": [f"m{i}" for i in range(models)]}
     losses = {}
     for k in ks:
-        miss = np.minimum(-np.expm1(-top * k**-0.25 * (S / S[0]) ** -0.1) * hard, 1)
-        hits = totals[:, None] - rng.binomial(totals[:, None], miss)
-        losses[k] = Loss(hits, totals, S, k=k, name=f"-log RBP_{k}", **about)
+        miss = -np.expm1(-top * k**-0.25 * (S / S[0]) ** -0.1)
+        misses = rng.binomial(totals[:, None], np.minimum(miss * hard, 1))
+        hits = totals[:, None] - misses
+        losses[k] = Loss(hits, totals, S, k=k, name=f"-log RBP_{k}", **about(models))
     return losses
 
 
@@ -43,36 +51,28 @@ def seeded_loss(rng, seeds, sizes=6, between=0.02, within=0.02, S=(1e6, 1e9), le
 def planted_loss(y, source_sd, repeated=3):
     """A Loss whose log is y (M,) plus one draw of training noise a model and one of text a source.
 
-    Its `repeats` hold `again` further trainings of every size; None at 0.
+    Its `repeats` hold `repeated` further trainings of every size; None at 0.
     """
     rng = np.random.default_rng(0)
-    S, source = np.geomspace(1e4, 1e6, len(y)), np.repeat(np.arange(60), 3)
+    sizes, source = np.geomspace(1e4, 1e6, len(y)), np.repeat(np.arange(60), 3)
     hard = rng.normal(1, source_sd, (60, len(y)))[source]
 
     def trained(y, S, hard):
-        loss = np.exp(y + rng.normal(0, 0.02, len(y)))
-        names, totals = tuple(f"m{i}" for i in range(len(y))), np.full(len(source), 100)
-        named = {"family": "planted", "corpus": "synthetic", "models": names, "source": source}
-        return Loss(sums=100 * hard * loss, totals=totals, S=S, hits=False, **named)
+        sums = 100 * hard * np.exp(y + rng.normal(0, 0.02, len(y)))
+        return Loss(sums, np.full(len(source), 100), S, hits=False, source=source, **about(len(y)))
 
-    loss = trained(y, S, hard)
+    loss = trained(y, sizes, hard)
     if not repeated:
         return loss
     many = np.tile(np.arange(len(y)), repeated)
-    return replace(
-        loss,
-        repeats=trained(y[many], S[many], np.repeat(hard.mean(axis=1)[:, None], len(many), axis=1)),
-    )
-
-
-S = np.geomspace(1e4, 1e8, 7)
+    hard = np.repeat(hard.mean(axis=1, keepdims=True), len(many), axis=1)
+    return replace(loss, repeats=trained(y[many], sizes[many], hard))
 
 
 def exact(y, S=S, **more):
     """A Loss whose log is y, of one document."""
-    known = {"name": "loss", "family": "f", "corpus": "c"}
-    known["models"] = tuple(f"m{i}" for i in range(len(y)))
-    return Loss(np.exp(y)[None], np.array([1]), S, hits=False, **known | more)
+    named = {"name": "loss"} | about(len(y), "f") | {"corpus": "c"}
+    return Loss(np.exp(y)[None], np.array([1]), S, hits=False, **named | more)
 
 
 def straight(rng):
@@ -99,11 +99,10 @@ def planted_grid(sizes=6, budgets=5):
     D = np.tile(np.geomspace(1e6, 1.6e7, budgets), sizes)
     totals, hard = np.full(80, 100_000), np.exp(rng.normal(0, 0.1, (80, 1)))
     nats = (2 * S**-0.2 + 20 * D**-0.3) * hard / hard.mean()
-    sums = {1: np.exp(-nats), 10: np.exp(-nats / 3), None: 3 * nats}
     names = tuple(f"{s:.0f} {d:.0f}" for s, d in zip(S, D, strict=True))
-    losses = {}
-    for k, share in sums.items():
-        counts = share * totals[:, None]
-        about = {"k": k, "hits": bool(k), "family": "grid", "corpus": "synthetic", "models": names}
-        losses[k] = Loss(counts.round() if k else counts, totals, S, D=D, **about)
-    return losses
+    named = about(0, "grid") | {"D": D, "models": names}
+    return {
+        1: Loss((np.exp(-nats) * 100_000).round(), totals, S, k=1, **named),
+        10: Loss((np.exp(-nats / 3) * 100_000).round(), totals, S, k=10, **named),
+        None: Loss(3 * nats * 100_000, totals, S, hits=False, **named),
+    }

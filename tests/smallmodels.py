@@ -14,18 +14,15 @@ WIDTHS = ("n_embd", "hidden_size", "intermediate_size")
 
 def tokenizer(vocab=320):
     """Byte-level BPE, so that any text has tokens."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import ByteLevelBPETokenizer
     from transformers import PreTrainedTokenizerFast
 
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab, special_tokens=["<end>"], initial_alphabet=alphabet
+    backend = ByteLevelBPETokenizer()
+    text = [Path(__file__).read_text()]
+    backend.train_from_iterator(text, vocab, special_tokens=["<end>"], show_progress=False)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend._tokenizer, eos_token="<end>", bos_token="<end>"
     )
-    backend.train_from_iterator([Path(__file__).read_text()], trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>", bos_token="<end>")
 
 
 def save_model(folder, kind="gpt2", scale=1, seed=0, words=None, rows=None):
@@ -47,7 +44,7 @@ def save_model(folder, kind="gpt2", scale=1, seed=0, words=None, rows=None):
 
 def add_to_config(folder, **fields):
     path = Path(folder) / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
 
 
 def hub_model(ident, revision=None):
