@@ -15,9 +15,8 @@ from tests.ranks.workshop import naive_ranks, write_root
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, CUDA])]
 everywhere = pytest.mark.parametrize("device", DEVICES)
-VOCAB = {"cpu": 3_001, "cuda": 50_257}
-ROWS, WIDTH = {"cpu": 70, "cuda": 700}, {"cpu": 64, "cuda": 1024}
-HALVES = [torch.bfloat16, torch.float16]
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+SHAPES = {"cpu": (70, 3_001, 64), "cuda": (700, 50_257, 1024)}  # rows, candidates, width
 
 
 def assert_near(ranks, hidden, weight, targets):
@@ -40,30 +39,28 @@ def assert_near(ranks, hidden, weight, targets):
 
 def planted(device, dtype, whole=False):
     """States, an output embedding and targets, the same numbers everywhere."""
-    generator = torch.Generator().manual_seed(0)
-    inputs = []
-    for count in (ROWS[device], VOCAB[device]):
-        values = torch.randn(count, WIDTH[device], generator=generator)
-        values = values.round() if whole else values * 1.6 / WIDTH[device] ** 0.25
+    rows, candidates, width = SHAPES[device]
+    generator, inputs = torch.Generator().manual_seed(0), []
+    for count in (rows, candidates):
+        values = torch.randn(count, width, generator=generator)
+        values = values.round() if whole else values * 1.6 / width**0.25
         inputs.append(values.to(device, dtype))
-    targets = torch.randint(0, VOCAB[device], (ROWS[device],), generator=generator)
+    targets = torch.randint(0, candidates, (rows,), generator=generator)
     return *inputs, targets.to(device)
 
 
 @everywhere
-@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@dtypes
 def test_exact_products_with_ties(device, dtype):
     """Small whole numbers are multiplied and added exactly in any order."""
     hidden, weight, targets = planted(device, dtype, whole=True)
-    told = head_ranks(hidden, weight, targets)
-    assert (told.ties > 1).float().mean() > 0.5
-    scores = (hidden.double() @ weight.double().t()).float()
-    assert_brute(told, scores, targets, 1e-4)
-    assert_brute(token_ranks(scores.to(dtype), targets), scores.to(dtype), targets, 1e-4)
+    answer = head_ranks(hidden, weight, targets)
+    assert (answer.ties > 1).float().mean() > 0.5
+    assert_brute(answer, (hidden.double() @ weight.double().t()).float(), targets, 1e-4)
 
 
 @everywhere
-@pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
+@dtypes
 def test_ranks_of_a_head_are_within_rounding(device, dtype):
     """Half-precision weights, too, have float32 scores: rounding to half moves most ranks."""
     inputs = planted(device, dtype)
@@ -71,14 +68,14 @@ def test_ranks_of_a_head_are_within_rounding(device, dtype):
 
 
 @everywhere
-@pytest.mark.parametrize("dtype", [torch.float32, *HALVES, torch.float64])
+@pytest.mark.parametrize("dtype", [*kernel.DTYPES, torch.float64])
 def test_every_sort_of_scores(device, dtype):
     """Ties, infinities, NaN, extremes, rows that begin anywhere; read off scores that stay."""
-    for size in (1, 2, 7, 31, 33, 1_000, VOCAB[device]):
+    for size in (1, 2, 7, 31, 33, 1_000, SHAPES[device][1]):
         scores, targets = planted_sorts(size, dtype, device)
         before = scores.clone()
-        told = kernel.counted(scores, targets, ranks._count)
-        assert not wrong(told, scores, targets, 3e-6, 1).any(), size
+        answer = kernel.counted(scores, targets, ranks._count)
+        assert not wrong(answer, scores, targets, 3e-6, 1).any(), size
         assert torch.equal(scores.nan_to_num(7), before.nan_to_num(7))
         defined = scores.isnan().any(1).logical_not()
         scores, targets = scores[defined], targets[defined]
@@ -109,11 +106,11 @@ def test_the_kernel_is_believed_and_counts_as_torch_does(dtype, monkeypatch):
     assert kernel.proven(torch.device("cuda", 0), dtype, ranks._count)
     inputs = planted("cuda", dtype)
     with torch.cuda.stream(torch.cuda.Stream()), ThreadPoolExecutor(1) as pool:
-        told = [head_ranks(*inputs), pool.submit(head_ranks, *inputs).result()]
+        answers = [head_ranks(*inputs), pool.submit(head_ranks, *inputs).result()]
     torch.cuda.synchronize()
     monkeypatch.setenv("RBP_KERNEL", "0")
     plain = head_ranks(*inputs)
-    for answer in told:
+    for answer in answers:
         assert torch.equal(answer.greater, plain.greater) and torch.equal(answer.ties, plain.ties)
         torch.testing.assert_close(answer.logprob, plain.logprob, rtol=1e-5, atol=1e-5)
 
@@ -122,10 +119,9 @@ def test_the_kernel_is_believed_and_counts_as_torch_does(dtype, monkeypatch):
 @CUDA
 def test_memory_stays_below_the_logits():
     """Of 16,384 tokens: one tile of scores, a tenth of what the bfloat16 logits alone take."""
-    rows = 16_384
     hidden, weight, _ = planted("cuda", torch.bfloat16)
-    hidden = hidden.repeat(24, 1)[:rows]
-    targets = torch.zeros(rows, dtype=torch.int64, device="cuda")
+    hidden = hidden.repeat(24, 1)[:16_384]
+    targets = torch.zeros(16_384, dtype=torch.int64, device="cuda")
     head_ranks(hidden, weight, targets)  # the libraries' own workspace stays
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
