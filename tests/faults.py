@@ -23,32 +23,30 @@ LONGEST = 900  # seconds of a fault's tests; a program that hangs has been found
 
 def faults(area="", names=()):
     """The faults of a file or folder, and of some names: {name: entry}."""
-    listed = yaml.safe_load((ROOT / "tests/faults.yml").read_text())
-    if unknown := set(names) - {fault["name"] for fault in listed}:
+    listed = {f["name"]: f for f in yaml.safe_load((ROOT / "tests/faults.yml").read_text())}
+    if unknown := {*names} - {*listed}:
         raise SystemExit(f"tests/faults.yml has no {', '.join(sorted(unknown))}")
-    wanted = (f for f in listed if f["file"].startswith(area) and (not names or f["name"] in names))
-    return {fault["name"]: fault for fault in wanted}
+    return {name: listed[name] for name in names or listed if listed[name]["file"].startswith(area)}
 
 
-def copy(place):
+def copy(folder):
     """The files of the checkout that git does not ignore, and the text that its tests read."""
-    listed = "git -c safe.directory=* ls-files -z --cached --others --exclude-standard".split()
-    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    text = (path for path in (ROOT / "results/text").rglob("*") if path.is_file())
-    paths = {ROOT / name for name in names.split("\0") if name} | set(text)
-    for path in filter(os.path.lexists, paths):
-        target = place / path.relative_to(ROOT)
+    words = "git -c safe.directory=* ls-files -z --cached --others --exclude-standard".split()
+    names = subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    paths = {ROOT / name for name in names.split("\0") if name}
+    for path in filter(os.path.lexists, paths | {*(ROOT / "results/text").glob("*.json*")}):
+        target = folder / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(path, target, follow_symlinks=False)
-    return place
+    return folder
 
 
-def failing(place, tests):
+def failing(folder, tests):
     """(exit code of pytest in a copy, its first line about a failure)."""
     how = ["-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests.split()]
     # no bytecode, whose time and size a fault may share with what it replaces
-    environment = os.environ | {"PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
-    run = {"cwd": place, "env": environment, "capture_output": True, "text": True}
+    environment = os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    run = {"cwd": folder, "env": environment, "capture_output": True, "text": True}
     try:
         done = subprocess.run([sys.executable, *how], timeout=LONGEST, **run)
     except subprocess.TimeoutExpired:
@@ -58,14 +56,14 @@ def failing(place, tests):
     return done.returncode, (lines or words[-1:] or [""])[0][:150]
 
 
-def planted(place, fault):
+def planted(folder, fault):
     """As `failing`, with one fault in the copy; the copy is whole again after."""
-    path = place / fault["file"]
+    path = folder / fault["file"]
     text = path.read_text()
     assert text.count(fault["old"]) == 1, f"{fault['name']}: {fault['file']} has not this once"
     path.write_text(text.replace(fault["old"], fault["new"]))
     try:
-        return failing(place, fault["tests"])
+        return failing(folder, fault["tests"])
     finally:
         path.write_text(text)
 
@@ -79,20 +77,19 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     wanted, copies = faults(options.area, options.names), Queue()
     if options.clean:
-        wanted = {tests: None for tests in sorted({fault["tests"] for fault in wanted.values()})}
+        wanted = {fault["tests"]: None for fault in wanted.values()}
+
+    def judge(name):
+        folder, fault = copies.get(), wanted[name]
+        code, line = planted(folder, fault) if fault else failing(folder, name)
+        copies.put(folder)
+        said = ("missed", "found ") if fault else ("passed", "FAILS ")
+        print({0: said[0], 1: said[1]}.get(code, "broken"), name, line, flush=True)
+        return code == bool(fault)
 
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         for number in range(options.n):
             copies.put(copy(Path(folder) / str(number)))
-
-        def judge(name):
-            place, fault = copies.get(), wanted[name]
-            code, line = planted(place, fault) if fault else failing(place, name)
-            copies.put(place)
-            word = {0: "missed", 1: "found "}.get(code, "broken")
-            print(word if fault else "passed" if code == 0 else "FAILS ", name, line, flush=True)
-            return code == (1 if fault else 0)
-
         with ThreadPoolExecutor(options.n) as pool:
             fine = list(pool.map(judge, wanted))
     print(f"{sum(fine)} of {len(fine)}")

