@@ -116,8 +116,8 @@ def remade(old, new, method=zipfile.ZIP_STORED, without=0, more=(), title=None, 
 ELSEWHERE = "/../../../../../../../tmp/planted"
 ENTRIES = {  # of a table's record, and what it cannot say
     "protocol": [None, ELSEWHERE, 7],
-    "model": [ELSEWHERE, "synthetic-2000", ["a"]],
-    "corpus": [ELSEWHERE, "code", {}],
+    "model": [ELSEWHERE, "m-1", ["a"]],
+    "corpus": [ELSEWHERE, "prose", {}],
     "nonembedding_params": [None, True, "7", 1.5, -5, 10**400],
     "vocab_size": [0, 2**31],
     "documents": [1, 60.0, 10**12],
@@ -146,17 +146,20 @@ def test_what_a_hostile_export_says_is_refused_before_anything_is_kept(
     shared, empty_root, tmp_path_factory
 ):
     folder = tmp_path_factory.mktemp("hostile")
-    with zipfile.ZipFile(shared[1]) as file:
-        file.extractall(folder / "unpacked")
-        last = read_table(folder / "unpacked" / file.namelist()[-2])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RBP_ROOT", str(shared[0]))
+        whole, last = (
+            export_family("again", folder / "whole", ["code"]),
+            measured("again")["code"][-1],
+        )
     cases = [("position", 0, 0), ("document", 5, 60), ("greater", 9, 400), ("logprob", 9, 0.5)]
     before = {*empty_root.rglob("*")}
     for case in [*HOSTILE, *(changed(last, *cell) for cell in cases)]:
-        path = remade(shared[1], folder / "bad.ranks", **case)
+        path = remade(whole, folder / "bad.ranks", **case)
         with pytest.raises(InputError, match="is damaged, or no export|protocol|name"):
             take(path, "bad")
         assert {*empty_root.rglob("*")} == before and not os.path.exists("/tmp/planted"), case
-    take(remade(shared[1], folder / "good.ranks"), "good")
+    take(remade(whole, folder / "good.ranks"), "good")
 
 
 def test_an_export_that_unpacks_to_gigabytes_is_refused_before_it_is_unpacked(

@@ -286,34 +286,6 @@ def test_several_tokenizers_are_refused_before_the_first_model_and_in_a_plan(roo
     assert not (root / "results").exists()
 
 
-def test_rows_of_a_long_table_are_gone_on_from_batch_by_batch(root, monkeypatch):
-    monkeypatch.setattr(m, "GROUP", 800)
-    monkeypatch.setattr(m, "SAVED", -1)
-    corpus_file("path: lines.jsonl\ndocuments: 15\n")(root)
-    how = {"batch_tokens": 100, "protocol": "full"}
-    passes, stops, often = [], 0, np.inf
-
-    def dies(_):
-        passes.append(1)
-        if len(passes) % often == 0:
-            raise KeyboardInterrupt
-
-    watch_passes(monkeypatch, dies)
-    (table,) = measure(**how)
-    whole, total = table.path.read_bytes(), len(passes)
-    often = total // 4
-    table.path.unlink()
-    passes.clear()
-    while not table.path.is_file():
-        try:
-            measure(**how)
-        except KeyboardInterrupt:
-            stops += 1
-            assert [p.name for p in table.path.parent.iterdir()] == [f".{table.path.name}.part"]
-    # each batch once, and again where it was cut off
-    assert stops > 2 and table.path.read_bytes() == whole and len(passes) == total + stops
-
-
 def test_batches_and_memory_that_runs_out_change_no_rank(root, monkeypatch):
     (calm,) = measure()
     sizes, most = [], np.inf
