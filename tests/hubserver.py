@@ -58,7 +58,7 @@ class HubServer:
                 return snapshot, 200, None
         return None, 404, "RevisionNotFound"
 
-    def asked(self, ending, method="GET"):
+    def requests(self, ending, method="GET"):
         return [entry for entry in self.log if entry[0] == method and entry[1].endswith(ending)]
 
     def __enter__(self):

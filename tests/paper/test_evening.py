@@ -53,7 +53,7 @@ def test_an_evening(hub, tmp_path, capsys, monkeypatch):
     hub.gated["a/m1"] = 403
     assert run() == 1 and "rbp: toy/m1: model 'a/m1'" in capsys.readouterr().err
     hub.gated.clear()
-    assert run("--plan", "--family", "toy,toy") == 0 and not hub.asked("safetensors")
+    assert run("--plan", "--family", "toy,toy") == 0 and not hub.requests("safetensors")
     plan = json.loads((results / "paper/plan.json").read_text())["toy"]
     assert [row["tables_to_measure"] for row in plan["models"]] == [1, 1, 1]
     commits = json.loads((results / "paper.lock").read_text())
@@ -83,7 +83,7 @@ def test_an_evening(hub, tmp_path, capsys, monkeypatch):
     (results / "paper.lock").write_text(json.dumps(commits))
     hub.log.clear()
     assert run() == 0
-    assert {"a/m2" in path for _, path, _ in hub.asked("safetensors", "HEAD")} == {True}
+    assert {"a/m2" in path for _, path, _ in hub.requests("safetensors", "HEAD")} == {True}
     assert cached("m2")  # whose weights nobody wanted deleted
     with tarfile.open(results / "paper.tar") as file:
         assert {"toy.ranks", "plan.json", "failed.json", "paper.lock"} == set(file.getnames())

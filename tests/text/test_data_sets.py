@@ -107,7 +107,7 @@ def test_the_sample_is_that_of_a_seeded_shuffle(hub):
 def test_any_data_set_is_some_lines_of_yaml(hub, name):
     assert sorted(hub.answers[name][0]) == sorted(GOOD[name][1])
     # of the first rows no more is fetched than is read
-    assert not hub.asked("again/en/2.parquet")
+    assert not hub.requests("again/en/2.parquet")
 
 
 @pytest.mark.parametrize("name", BAD)
