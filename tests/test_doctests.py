@@ -16,8 +16,8 @@ WITH_EXAMPLES = sorted(p for p in PACKAGE.rglob("*.py") if "\n    >>> " in p.rea
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
 def test_examples_of_a_module(path):
     name = ".".join(("rbplib", *path.relative_to(PACKAGE).with_suffix("").parts))
-    found = doctest.testmod(importlib.import_module(name))
-    assert found.attempted and not found.failed
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.attempted and not result.failed
 
 
 @pytest.mark.parametrize("name", sorted(set(rbplib.__all__) - {"__version__"}))

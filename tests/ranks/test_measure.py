@@ -105,8 +105,8 @@ def test_what_is_there_is_read_and_the_same_again_gives_the_same_bytes(root, mon
     with monkeypatch.context() as patch:
         load_no_model(patch)
         for options in ({}, {"replace": True}, {"dtype": "float32"}):
-            again = measure(["m1", "m0"], **options)
-            assert [table.path for table in again] == [table.path for table in tables]
+            there = measure(["m1", "m0"], **options)
+            assert [table.path for table in there] == [table.path for table in tables]
     shutil.rmtree(root / "results")
     measure(["m0", "m1"])
     assert files(root) == before

@@ -34,9 +34,9 @@ def naive_ranks(root, text, dtype="float32"):
 
     from rbplib import token_ranks
 
-    place = root / "models/m0"
-    net = AutoModelForCausalLM.from_pretrained(place, dtype=dtype).eval()
-    ids = torch.tensor(AutoTokenizer.from_pretrained(place)(text)["input_ids"][:48])
+    folder = root / "models/m0"
+    net = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
+    ids = torch.tensor(AutoTokenizer.from_pretrained(folder)(text)["input_ids"][:48])
     with torch.no_grad():
         logits = net(ids[None]).logits[0, :-1]
     scored = ids[1:] > 0
