@@ -71,7 +71,7 @@ def arguments():
 
 
 def train_one(family, name, args):
-    """Train one model and write it to its place in `args.out`, or in the grid."""
+    """Train one model and write it to its folder in `args.out`, or in the grid."""
     from training import data, grid, ladders, train
 
     # trained from where a stopped run was
@@ -79,16 +79,16 @@ def train_one(family, name, args):
     stream, heldout = data.training_streams(plan.tokens)
     checkpoint = data.folder() / family / f"{name}-{plan.tokens}-{plan.seed}.pt"
     size = ladders.sizes(family, top=True)[name]
-    # its place, which can be written
+    # its folder, which can be written
     if args.grid:
-        names = ladders.grid_place(family, name, plan.seed, plan.tokens)
-        place = grid.folder().joinpath(*names)
+        names = ladders.grid_folder_names(family, name, plan.seed, plan.tokens)
+        path = grid.folder().joinpath(*names)
     else:
-        place = args.out.joinpath(*ladders.place(family, name, plan.seed))
-    with one_at_a_time(place):
+        path = args.out.joinpath(*ladders.folder_names(family, name, plan.seed))
+    with one_at_a_time(path):
         model, record = train.train(family, size, plan, stream, heldout, checkpoint)
         record["text_digest"] = data.digest(stream[: plan.tokens + 1])
-        train.save_model(model, record, place)
+        train.save_model(model, record, path)
     losses = f"loss {record['train_loss']}, held out {record['heldout_loss']}"
     print(f"{family} {name}: {losses}, {record['wall_seconds']} s", flush=True)
 

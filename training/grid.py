@@ -49,10 +49,10 @@ def records():
     return sorted(pairs, key=lambda pair: order_of(pair[1]))
 
 
-def describe(name, tokens, places, repeats=None):
+def describe(name, tokens, paths, repeats=None):
     """Write the family file of a part of the grid beside its weights: the file's path.
 
-    places: folders of the models. repeats: path of the family file of the repeats.
+    paths: folders of the models. repeats: path of the family file of the repeats.
     """
     title = load_family(ladders.GRID_FAMILY).title
     note = f"{title} on {tokens:,} tokens of text, each seen once: counts alone, made by "
@@ -60,7 +60,7 @@ def describe(name, tokens, places, repeats=None):
     if repeats:
         lines.append(f"repeats: {repeats}")
     lines += ["context: 256", "dtype: float32", "models:"]
-    lines += [f"  - {{name: {place.name}, id: {place}}}" for place in places]
+    lines += [f"  - {{name: {path.name}, id: {path}}}" for path in paths]
     file = folder() / f"{name}.yml"
     write_text(file, "\n".join(lines) + "\n")
     return file
@@ -84,14 +84,14 @@ def write_budget(name, tokens, models, repeats):
     for old in published().glob(f"{name}.*"):
         old.unlink()
     # The family, and the repeats with the first training of each of their sizes.
-    places = [folder() / name / record["size"] for record in models]
+    paths = [folder() / name / record["size"] for record in models]
     families = []
     if repeats:
         repeated = ladders.sizes(ladders.GRID_FAMILY)
-        several = [place for place in places if place.name in repeated]
+        several = [path for path in paths if path.name in repeated]
         several += [folder() / f"{name}.repeats" / record["size"] for record in repeats]
         families.append(describe(f"{name}.repeats", tokens, several))
-    families.append(describe(name, tokens, places, *families))
+    families.append(describe(name, tokens, paths, *families))
     entry = {"tokens": tokens}
     for family in families:
         path = write_family(family, CORPORA, partial(k_grid, per_decade=3), entry)

@@ -147,14 +147,14 @@ PROBED_FAMILY, PROBED_TOKENS = GRID_FAMILY, BUDGETS["16m"]
 PROBED = (*RUNGS[3:], TOP, LARGEST)
 
 
-def place(family, name, seed=SEED):
+def folder_names(family, name, seed=SEED):
     """(family, model): folder below `models/`. Other seeds have a family of their own."""
     if seed == SEED:
         return family, name
     return f"{family}-seeds", f"{name}-{seed}"
 
 
-def grid_place(family, name, seed, tokens):
+def grid_folder_names(family, name, seed, tokens):
     """Folder of a model of the grid: (family of the budget, model)."""
     (budget,) = (word for word, n in BUDGETS.items() if n == tokens)
     if seed == SEED:

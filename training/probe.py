@@ -39,10 +39,10 @@ def copyable(windows):
     """
     bigrams = windows[:, :-1] * ladders.VOCABULARY + windows[:, 1:]  # (B, T)
     # A stable sort puts equal bigrams side by side, the earliest first: the others are repeated.
-    in_order, places = bigrams.sort(dim=1, stable=True)
+    ordered, order = bigrams.sort(dim=1, stable=True)
     repeated = torch.zeros_like(bigrams, dtype=torch.bool)
-    repeated[:, 1:] = in_order[:, 1:] == in_order[:, :-1]
-    return torch.zeros_like(repeated).scatter_(1, places, repeated)
+    repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    return torch.zeros_like(repeated).scatter_(1, order, repeated)
 
 
 def strings(heldout):

@@ -62,35 +62,35 @@ def stream_in(tokenizer, stream):
 
 def train_run(vocabulary, seed, name):
     """Train one model where it is not there yet; a stopped one goes on from its checkpoint."""
-    place = folder(vocabulary, seed) / name
-    if (place / "training.json").is_file():
+    path = folder(vocabulary, seed) / name
+    if (path / "training.json").is_file():
         return
     # The tokenizer lies beside its models, where measuring finds it.
     tokenizer = tokenizers()[vocabulary]
-    save_tokenizer(tokenizer, place.parent / "tokenizer", ladders.CONTEXT)
+    save_tokenizer(tokenizer, path.parent / "tokenizer", ladders.CONTEXT)
     stream, heldout = data.training_streams(TOKENS)
     stream = stream_in(tokenizer, stream[: TOKENS + 1])
     plan = train.Plan(len(stream) - 1, seed=seed, vocabulary=vocabulary)
     size = ladders.sizes(ladders.GRID_FAMILY)[name]
-    checkpoint = place.parent / f"{name}.pt"
+    checkpoint = path.parent / f"{name}.pt"
     model, record = train.train(
         ladders.GRID_FAMILY, size, plan, stream, stream_in(tokenizer, heldout), checkpoint
     )
-    train.save_model(model, record, place)
+    train.save_model(model, record, path)
     spent = record["wall_seconds"]
     print(f"vocabulary {vocabulary}, {name}: {record['heldout_loss']}, {spent} s", flush=True)
 
 
 def family_file(vocabulary, seed):
     """Write the family file of a vocabulary's ladder: its path; none where a size is missing."""
-    place = folder(vocabulary, seed)
+    path = folder(vocabulary, seed)
     names = list(ladders.sizes(ladders.GRID_FAMILY))
-    if not all((place / name / "training.json").is_file() for name in names):
+    if not all((path / name / "training.json").is_file() for name in names):
         return None
-    lines = [f"name: {place.name}", "context: 256", "dtype: float32", "models:"]
-    lines += [f"  - {{name: {name}, id: {place / name}}}" for name in names]
-    write_text(place / "family.yml", "\n".join(lines) + "\n")
-    return place / "family.yml"
+    lines = [f"name: {path.name}", "context: 256", "dtype: float32", "models:"]
+    lines += [f"  - {{name: {name}, id: {path / name}}}" for name in names]
+    write_text(path / "family.yml", "\n".join(lines) + "\n")
+    return path / "family.yml"
 
 
 def rows_in_bytes(table, tokens):
@@ -153,9 +153,9 @@ def write():
         for (vocabulary, seed), (tables, tokens) in sides.items():
             bytes_of_rows = rows_in_bytes(tables[0], tokens)
             for table in tables:
-                place = (vocabulary, table.record["nonembedding_params"], seed, corpus)
+                key = (vocabulary, table.record["nonembedding_params"], seed, corpus)
                 for row in counted(table, bytes_of_rows, span):
-                    lines.append(",".join(map(str, (*place, *row))))
+                    lines.append(",".join(map(str, (*key, *row))))
     write_text(root() / "published" / "vocabularies.csv", "\n".join(lines) + "\n")
 
 
