@@ -32,6 +32,15 @@ def told(words):
     return json.loads(out.getvalue())
 
 
+def refusal(words):
+    """The sentence of a command that refuses what it is given; it says nothing else."""
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as complaints:
+        assert call(words) == 2
+    (line,) = complaints.getvalue().splitlines()
+    assert line.startswith("rbp: ") and not out.getvalue()
+    return line
+
+
 def take(path, name):
     """`rbp import` under a name; what it refuses is an InputError here too."""
     with redirect_stderr(StringIO()) as complaints:

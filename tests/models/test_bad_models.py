@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from architectures import made
-from commands import call
+from commands import refusal
 from safetensors.torch import load_file, save_file
 from smallmodels import add_to_config, hub_model, save_model, tokenizer
 
@@ -32,19 +32,14 @@ def folder(good, tmp_path):
     return shutil.copytree(good, tmp_path / "model")
 
 
-def refused(root, ident, capsys):
-    """The one line on standard error of measuring a family of that one model; no table may be
-    left."""
+def refused(root, ident):
+    """The sentence about measuring a family of that one model; no table may be left."""
     (root / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n")
     entry = {"id": str(ident), "name": "bad"}
     (root / "bad.yml").write_text(json.dumps({"context": 16, "models": [entry]}))
-    words = f"measure --family {root}/bad.yml --corpus {root}/text.txt --results {root}/results"
-    capsys.readouterr()
-    assert call(f"{words} --quiet") == 2
-    out, err = capsys.readouterr()
-    assert out == "" and not list(root.glob("results/**/*.parquet"))
-    (line,) = err.strip().splitlines()
-    assert line.startswith("rbp: ") and len(line) < 800
+    words = f"--family {root}/bad.yml --corpus {root}/text.txt --results {root}/results"
+    line = refusal(f"measure {words} --quiet")
+    assert len(line) < 800 and not list(root.glob("results/**/*.parquet"))
     return line
 
 
@@ -154,17 +149,17 @@ BAD = {  # what the sentence says: what is done to the folder, one after the oth
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("words", BAD)
-def test_a_bad_model_is_one_sentence(words, folder, tmp_path, capsys):
+def test_a_bad_model_is_one_sentence(words, folder, tmp_path):
     for change in BAD[words]:
         change(folder)
-    line = refused(tmp_path, folder, capsys)
+    line = refused(tmp_path, folder)
     assert re.search(words, line), line
     assert not Path("/tmp/rbp-was-here").exists()
 
 
 @pytest.mark.parametrize("ident", ["no/such/folder", "/no/such/model.gguf", "../up", "a b"])
-def test_an_id_that_is_neither_a_folder_nor_of_the_hub(ident, tmp_path, capsys):
-    assert repr(ident) in refused(tmp_path, ident, capsys)
+def test_an_id_that_is_neither_a_folder_nor_of_the_hub(ident, tmp_path):
+    assert repr(ident) in refused(tmp_path, ident)
 
 
 @pytest.mark.parametrize("choice", [{"device": "cuda:99"}, {"dtype": "int8"}])

@@ -5,7 +5,7 @@ from hashlib import sha256
 import pytest
 import torch
 from architectures import made
-from commands import call, told
+from commands import call, refusal, told
 from gguffile import write_gguf
 from smallmodels import hub_model, tokenizer
 from test_bad_models import refused
@@ -39,7 +39,7 @@ def words(small, tmp_path):
     return f"--family {tmp_path}/mine.yml --corpus {tmp_path}/text.txt"
 
 
-def test_a_gguf_file_is_measured_as_any_model(small, words, tmp_path, capsys):
+def test_a_gguf_file_is_measured_as_any_model(small, words, tmp_path):
     path, model = small
     results = f"--results {tmp_path}/results"
     assert call(f"measure {words} {results} --quiet") == 0
@@ -50,8 +50,7 @@ def test_a_gguf_file_is_measured_as_any_model(small, words, tmp_path, capsys):
     assert table.record["nonembedding_params"] == S and table.record["window"] == 64
     assert table.record["model_digest"] == sha256(path.read_bytes()).hexdigest()
     assert rbp_loss([table], 1).precision == "Q4_1"
-    assert call(f"measure {words} {results} --dtype bfloat16") == 2
-    assert "--dtype bfloat16 --replace`" in capsys.readouterr().err
+    assert "--dtype bfloat16 --replace`" in refusal(f"measure {words} {results} --dtype bfloat16")
     # naive ranks of its tokens
     ids = torch.tensor([load_model(hub_model(path)).tokenizer(TEXT)["input_ids"][:64]])
     assert ids[0].tolist() == tokenizer()(TEXT)["input_ids"][:64]
@@ -70,9 +69,9 @@ def test_a_plan_reads_no_more_than_the_header(small, words, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["blk.0.attn_q.bias", "rope_freqs.weight"])
-def test_numbers_that_transformers_passes_over_are_refused(name, tmp_path, capsys):
+def test_numbers_that_transformers_passes_over_are_refused(name, tmp_path):
     write_gguf(tmp_path / "more.gguf", made("llama", **SHAPE), {name: 32})
-    line = refused(tmp_path, tmp_path / "more.gguf", capsys)
+    line = refused(tmp_path, tmp_path / "more.gguf")
     assert "holds 32 numbers more than transformers takes" in line and name in line
 
 
@@ -85,7 +84,7 @@ BAD = {  # what the file holds
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_gguf_is_one_sentence(name, small, tmp_path, capsys):
+def test_a_bad_gguf_is_one_sentence(name, small, tmp_path):
     path = tmp_path / "model.gguf"
     path.write_bytes(BAD[name](small[0].read_bytes()))
-    assert str(path) in refused(tmp_path, path, capsys)
+    assert str(path) in refused(tmp_path, path)

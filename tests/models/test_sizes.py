@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import ROOT, call, python, told
+from commands import ROOT, python, refusal, told
 from smallmodels import save_model
 
 from rbplib import InputError, load_family
@@ -66,19 +66,17 @@ GPTJ = {"model_type": "gptj", "n_embd": "x", "n_layer": 2, "n_head": 2, "rotary_
 
 
 @pytest.mark.parametrize("config", [{"model_type": "t5"}, {"n_embd": 8}, GPTJ])
-def test_a_configuration_of_no_language_model(config, empty_root, capsys):
+def test_a_configuration_of_no_language_model(config, empty_root):
     (empty_root / "families/configs").mkdir()
     (empty_root / "families/configs/odd.json").write_text(json.dumps({"a/b": config}))
     (empty_root / "families/odd.yml").write_text("models: [a/b]\n")
-    assert call("families odd") == 2
-    assert "describes no causal language model" in capsys.readouterr().err
+    assert "describes no causal language model" in refusal("families odd")
 
 
-def test_another_size_in_the_family_file_is_refused(tmp_path, capsys):
+def test_another_size_in_the_family_file_is_refused(tmp_path):
     save_model(tmp_path / "m")
     path = tmp_path / "mine.yml"
     path.write_text(f"models: [{{id: {tmp_path}/m, nonembedding_params: 7}}]\n")
-    assert call(f"families {path}") == 2
-    assert "correct the family file" in capsys.readouterr().err
+    assert "correct the family file" in refusal(f"families {path}")
     with pytest.raises(InputError, match="gives 7 .* correct the family file"):
         load_model(load_family(path).models[0])
