@@ -11,8 +11,6 @@ SHAPE |= {"max_position_embeddings": CONTEXT}
 GROUPED = SHAPE | {"num_key_value_heads": 2}
 HEADED = GROUPED | {"head_dim": 8}
 LOCAL = {"num_local_experts": 4, "num_experts_per_tok": 2}
-EXPERTS = {"moe_intermediate_size": 16, "num_experts": 4, "num_experts_per_tok": 2}
-EXPERTS |= {"shared_expert_intermediate_size": 24, "decoder_sparse_step": 1}
 STATE = SMALL | {"state_size": 4}
 HYBRID = {"mamba_d_state": 4, "mamba_n_heads": 4, "mamba_d_head": 16}
 HYBRID |= {"mamba_n_groups": 1, "mamba_chunk_size": 16}
@@ -31,15 +29,9 @@ ARCHITECTURES = {  # model_type: settings
     "opt": SHAPE | {"ffn_dim": 48, "word_embed_proj_dim": 16, "do_layer_norm_before": False},
     "bloom": {"hidden_size": 32, "n_layer": 2, "n_head": 4},
     "llama": GROUPED,
-    "mistral": GROUPED | {"sliding_window": 8},
     "mixtral": GROUPED | LOCAL,
     "qwen2": GROUPED,
-    "qwen2_moe": GROUPED | EXPERTS,
-    "qwen3": HEADED,
-    "phi": SHAPE,
-    "gemma": HEADED,
     "gemma2": HEADED | {"sliding_window": 8, "final_logit_softcapping": 1.0},
-    "gemma3_text": HEADED | {"sliding_window": 8},
     "falcon": SHAPE | {"new_decoder_architecture": False, "multi_query": True},
     "cohere": GROUPED | {"logit_scale": 0.25},
     "olmo2": GROUPED,
