@@ -31,11 +31,12 @@ from paper.show.claims import (
 )
 from paper.show.figures import name_groups, panels
 from paper.show.numbers import digits, short
-from paper.show.plain import corpus_title, shown
+from paper.show.plain import corpora_of, corpus_title, shown
 from paper.show.prose import fill, imported_words, in_words, table, token, within
 from paper.show.style import corpus_styles, kinds, series
 from paper.tables_here import ladders
 from paper.tables_here import scope as rests_on
+from rbplib.law import LOOKS
 
 title, plain = corpus_title, shown  # of a corpus; text of people made harmless
 looks = corpus_styles  # {corpus: colour and marker}, the same on every page
@@ -49,7 +50,8 @@ CAPTION = re.compile(r"\*(See|Try):\*\s+(.+?)\s*(?:\n\s*\n|\Z)", re.S)  # of the
 
 
 def start():
-    """Check the parameters of a page, set the look of its figures, teach its kernel %%words."""
+    """Check the parameters of a page, set the look of its figures and texts, teach its kernel
+    %%words."""
     from IPython import get_ipython
     from matplotlib import pyplot as plt
 
@@ -63,6 +65,9 @@ def start():
     if shell:
         magic = lambda line, cell: say(line, cell, shell.user_ns)  # noqa: E731
         shell.register_magic_function(magic, "cell", "words")
+        # a text has one look wherever its law is drawn
+        for name, look in looks(corpora_of(shell.user_ns)).items():
+            LOOKS[name] = look | {"label": title(name)}
 
 
 def say(line, text, names):

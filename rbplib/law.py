@@ -27,6 +27,7 @@ EXPLAINED = (*NOISES, NONE_OF_THESE, UNKNOWN)
 NOT_TESTED = "not tested"
 RARE = 0.001  # p of the widest noise that is known, below which the line does not fit
 BLUR = 0.5  # R^2 below which no line is seen
+LOOKS = {}  # {text: how `Law.plot` draws it, by matplotlib's names}; a book fills it
 FEW = 100  # misses or hits below which a true law shows R^2 under 0.9 half of the time (page 04)
 
 
@@ -84,13 +85,13 @@ class Law:
             f"S {loss.S.min():.4g} to {loss.S.max():.4g}"
         )
 
-    def plot(self, ax=None, label=None, times=1.0, **look):
+    def plot(self, ax=None, times=1.0, **look):
         """Draw losses, intervals of other text and, paler, of trainings, and the line, on log axes.
 
         Args:
-            ax: matplotlib axes; the current ones where None. label: of the points, for a legend.
-            times: factor on the line alone. look: colour, marker and linestyle, as matplotlib has
-                them, of points and line.
+            ax: matplotlib axes; the current ones where None. times: factor on the line alone.
+            look: label, color, marker and linestyle, as matplotlib has them, of points and line; by
+                default of LOOKS, or the text's name.
         Returns:
             The axes. Without an exponent no line is drawn, without a value no point.
         """
@@ -98,9 +99,9 @@ class Law:
 
         ax = ax or plt.gca()
         loss, S = np.exp(self.y), self.loss.S
+        look = {"marker": "o"} | (look or LOOKS.get(self.corpus, {"label": self.corpus}))
         dash = look.pop("linestyle", "-")
-        look = {"marker": "o"} | look
-        (points,) = ax.plot(self.S, loss, linestyle="none", label=label, **look)
+        (points,) = ax.plot(self.S, loss, linestyle="none", **look)
         color = points.get_color()
         if self.training_band is not None:
             ax.vlines(self.S, *np.exp(self.training_band), color=color, linewidth=5, alpha=0.28)

@@ -94,20 +94,21 @@ def test_the_wheel_works_in_an_empty_folder(tmp_path, site):
     assert {path.name for path in empty.iterdir()} <= {"results"}
 
 
-BOOK = re.compile(r"from paper|\b(book|published)\.")  # lines that a copied cell goes without
+BOOK = re.compile(r"(from|import) paper|\bbook\.")  # of the lines that a copied cell goes without
 
 
 def code_of_cells(name, **parameters):
-    """The cells of Python of a notebook up to its first figure of the book, as one text with these
-    parameters, without the lines that name what is of the book alone."""
-    parts, shown = [], False
+    """The cells of Python of a notebook up to its first figure, as one text with these parameters,
+    without the two lines that name the book, if any."""
+    parts, left_out = [], []
     for cell in python_of(ROOT / f"notebooks/{name}.ipynb"):
-        if not shown:
-            lines = cell.source.splitlines()
-            parts += [line for line in lines if not BOOK.search(line)]
-            shown = "book.show(" in cell.source
+        if "book.show(" in cell.source:  # what is drawn above
+            break
+        for line in cell.source.splitlines():
+            (left_out if BOOK.search(line) else parts).append(line)
         if "parameters" in cell.metadata.get("tags", []):
             parts += [f"{key} = {value!r}" for key, value in parameters.items()]
+    assert len(left_out) in (0, 2)
     return "\n".join([*parts, "print([law.alpha for law in laws.values()], rbp.__file__)"])
 
 

@@ -5,6 +5,7 @@ import html
 import unicodedata
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 
 from rbplib.families import FORMULA as FORMULA
 from rbplib.families import (
@@ -46,14 +47,24 @@ def title_there(name, _):
 
 
 def texts(parameters):
-    """Titles of the corpora that a page may show, for its switch between them: those asked for,
-    or of its families."""
+    """Titles of `corpora_of` a page, for its switch between them."""
+    titles = (html.unescape(corpus_title(name)) for name in corpora_of(parameters))
+    return list(dict.fromkeys(titles))
+
+
+def corpora_of(parameters):
+    """Names of the corpora that a page may show: those asked for, or of its families."""
     names = [parameters["family"]] if "family" in parameters else parameters.get("families")
     families = [] if names else [f for f in list_families() if f.embedded]
     for name in names or []:
         with suppress(InputError):  # a family of published numbers has no file
             families.append(load_family(name))
-    corpora = parameters.get("corpora") or [
-        name for family in families for name in default_corpora(family)
-    ]
-    return list(dict.fromkeys(html.unescape(corpus_title(name)) for name in corpora))
+    corpora = parameters.get("corpora") or chain(*map(default_corpora, families))
+    return list(map(corpus_name, corpora))
+
+
+def corpus_name(corpus):
+    """The name of a corpus that may be given by its path."""
+    with suppress(InputError):
+        return load_corpus(corpus).name
+    return corpus
