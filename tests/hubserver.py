@@ -32,6 +32,46 @@ class Snapshot:
         self.sha = hashlib.sha1(json.dumps(self.entries).encode()).hexdigest()
 
 
+class Answers(BaseHTTPRequestHandler):
+    """Answers in a server's threads, of which nothing is printed."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self, status, body=b"", headers=()):
+        self.send_response(status)
+        for name, value in {"Content-Length": len(body), **dict(headers)}.items():
+            self.send_header(name, str(value))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def answer_json(self, value, status=200, headers=()):
+        headers = {"Content-Type": "application/json", **dict(headers)}
+        self.answer(status, json.dumps(value).encode(), headers)
+
+
+class Server(ThreadingHTTPServer):
+    """Of this machine alone, at `url` from its start on."""
+
+    request_queue_size = 128
+
+    def __init__(self, handler):
+        super().__init__(("127.0.0.1", 0), handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, *_):
+        """A client that went away."""
+
+    def stop(self):
+        """No answer from here on, for who closes the connections that are open."""
+        self.shutdown()
+        self.server_close()
+
+
 class HubServer:
     """Repositories by kind and id, each with named revisions."""
 
@@ -62,17 +102,9 @@ class HubServer:
         return [entry for entry in self.log if entry[0] == method and entry[1].endswith(ending)]
 
     def __enter__(self):
-        handler = type("Handler", (Handler,), {"hub": self})
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.server.handle_error = lambda *_: None  # a client that went away
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.server = Server(type("Handler", (Handler,), {"hub": self}))
+        self.url, self.stop = self.server.url, self.server.stop
         return self
-
-    def stop(self):
-        """No network from here on, for who closes the connections that are open."""
-        self.server.shutdown()
-        self.server.server_close()
 
     def __exit__(self, *error):
         self.stop()
@@ -88,25 +120,12 @@ def point_to(url, monkeypatch, cache=None):
         monkeypatch.setattr(f"{constants}.HF_HUB_CACHE", str(cache))
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(Answers):
     hub = None
-
-    def log_message(self, *args):
-        pass
 
     def answer(self, status, body=b"", headers=()):
         self.hub.log.append((self.command, self.path.split("?")[0], status))
-        self.send_response(status)
-        for name, value in {"Content-Length": len(body), **dict(headers)}.items():
-            self.send_header(name, str(value))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    def answer_json(self, value, status=200, headers=()):
-        headers = {"Content-Type": "application/json", **dict(headers)}
-        self.answer(status, json.dumps(value).encode(), headers)
+        super().answer(status, body, headers)
 
     def refuse(self, status, code):
         headers = {"X-Error-Code": code, "X-Error-Message": code}

@@ -4,8 +4,6 @@ is `rbp measure` row by row; what cannot be ours is one sentence, and nothing is
 import json
 import re
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from shutil import which
 from types import SimpleNamespace
 
@@ -19,6 +17,7 @@ import rbplib
 from paper.show.prose import imported_words
 from rbplib import InputError
 from rbplib.doors import answered, import_answers
+from tests.hubserver import Answers, Server
 from tests.ranks.workshop import write_lines
 
 MODEL = ROOT / "models/nano-pythia/1.9k"
@@ -40,12 +39,12 @@ def engine():
             entries.append({str(token): {"logprob": float(row[token]), "rank": rank}})
         return entries
 
-    class Answer(BaseHTTPRequestHandler):
+    class Answer(Answers):
         prompts = []
 
         def do_GET(self):
             models = {"data": [VLLM["models"]["data"][0] | {"id": "served/1.9k"}]}
-            self.answer(VLLM["version"] if self.path.endswith("/version") else models)
+            self.answer_json(VLLM["version"] if self.path.endswith("/version") else models)
 
         def do_POST(self):
             question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -53,30 +52,17 @@ def engine():
             prompt = question["prompt"]
             self.prompts.append(prompt)
             if max(prompt) >= 4096:
-                return self.answer(VLLM["refused"], 400)
+                return self.answer_json(VLLM["refused"], 400)
             ranked = None if self.path.startswith("/null") else entries(prompt)
             # at first, where the address says so, a number that is none
             if self.path.startswith("/nan") and self.prompts.count(prompt) == 1:
                 ranked[2] = {str(prompt[2]): {"logprob": None, "rank": 1}}
             choices = [VLLM["answer"]["choices"][0] | {"prompt_logprobs": ranked}]
-            self.answer(VLLM["answer"] | {"model": "served/1.9k", "choices": choices})
+            self.answer_json(VLLM["answer"] | {"model": "served/1.9k", "choices": choices})
 
-        def answer(self, value, status=200):
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(json.dumps(value).encode())
-
-        def log_message(self, *_):
-            pass
-
-    class Server(ThreadingHTTPServer):
-        request_queue_size = 128  # as many as the script may ask at once, and more
-
-    server = Server(("127.0.0.1", 0), Answer)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
-    yield SimpleNamespace(url=url, entries=entries, prompts=Answer.prompts)
-    server.shutdown()
+    server = Server(Answer)
+    yield SimpleNamespace(url=server.url, entries=entries, prompts=Answer.prompts)
+    server.stop()
 
 
 @pytest.fixture(scope="module")
