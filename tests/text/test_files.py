@@ -148,7 +148,7 @@ BAD = {  # the file, and its bytes
     "blank.jsonl": b'{"text": " "}\n{"text": null}\n{"text": NaN}\n',
     "surrogate.jsonl": b'{"text": "ab \\ud83d"}',
     "deep.jsonl": b"[" * 200_000,
-    "marked.csv": codecs.BOM_UTF16_BE + "text\nwords".encode("utf-16-be"),
+    "utf16.txt": "words".encode("utf-16-le"),
     "cut.jsonl": b'{"text": "a"}\n{"text"',
     "number.jsonl": b'"a"\n7\n',
     "bytes.parquet": parquet([{"text": b"\xff"}]),
