@@ -47,6 +47,8 @@ def test_what_has_no_forecast_is_said(y, size):
         rbp.forecast(exact(y, S[: len(y)]), size)
     with pytest.raises(rbp.InputError, match="above 0"):
         rbp.extrapolate(exact(1 / S, S), 0)
+    with pytest.raises(rbp.InputError, match="a forecast takes a Loss"):
+        rbp.forecast(None, size)
 
 
 @pytest.mark.parametrize(

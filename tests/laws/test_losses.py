@@ -95,36 +95,56 @@ def test_plain_numbers_are_a_loss_in_order_of_size():
     assert law.status == "too few documents" and np.isnan(law.ci_tokens).all()
 
 
-ONE = table([1, 2], [0, 0])
-LOSS = {"sums": [9, 30, 50], "totals": 100, "S": [1, 2, 3], "corpus": "text"}
-REFUSED = [
-    (lambda: rbp.rbp_loss([], 1), "no rank table"),
-    (lambda: rbp.rbp_loss([ONE], 0), "outside 1 to 50"),
-    (lambda: rbp.rbp_loss([ONE, table([1, 2], [0, 0], token=1)], 1), "same tokens"),
-    (lambda: rbp.rbp_loss([table([], np.empty(0, int))], 1), "no token"),
-    (lambda: rbp.fit(**WHOLE | {"hits": [10, 20]}), "do not fit together"),
-    (lambda: rbp.fit(**WHOLE | {"totals": None}), "hits= and totals="),
-    (lambda: rbp.fit(**WHOLE | {"S": None}), "give S="),
-    (lambda: rbp.fit([3, 2, 1], **WHOLE | {"hits": None}), "S= and loss=,"),
-    (lambda: rbp.fit(rbp.Loss(**LOSS), totals=9), "a Loss without"),
-    (lambda: rbp.fit(), "nothing to fit"),
-    (lambda: rbp.fit(**WHOLE, seed=-1), "a seed cannot be -1"),
-    (lambda: rbp.fit(**WHOLE, n_bootstrap=99), "resamples cannot be 99"),
-    (lambda: rbp.fit(**WHOLE, estimator="least_square"), "least_squares"),
-    (lambda: rbp.fit(rbp.Loss(**LOSS, hits=False), "binomial"), "counts nothing"),
-    (lambda: rbp.fit(rbp.Loss(**LOSS, models=list("aab"))), "twice"),
-    (lambda: rbp.Loss(), "give them"),
-    (lambda: rbp.Loss(**LOSS | {"sums": [9, 30, 101]}), "'3' of text cannot be"),
-    (lambda: rbp.Loss(**LOSS | {"S": [1, 2, np.inf]}), "'3' of text cannot be"),
-    (lambda: rbp.Loss(**LOSS, models=["a"]), "do not fit together"),
-    (lambda: rbp.forecast(None, 1e9), "a forecast takes a Loss"),
-]
-
-
-@pytest.mark.parametrize("call, message", REFUSED)
-def test_what_is_no_loss_is_one_sentence(call, message):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"hits": [10, 20]}, "do not fit together"),
+        ({"totals": None}, "hits= and totals="),
+        ({"S": None}, "give S="),
+        ({"hits": None, "loss": [3, 2, 1]}, "S= and loss=,"),
+        (dict.fromkeys(WHOLE), "nothing to fit"),
+        ({"seed": -1}, "a seed cannot be -1"),
+        ({"n_bootstrap": 99}, "resamples cannot be 99"),
+        ({"estimator": "least_square"}, "least_squares"),
+    ],
+)
+def test_numbers_that_cannot_be_fitted_are_one_sentence(change, message):
     with pytest.raises(rbp.InputError, match=message):
-        call()
+        rbp.fit(**WHOLE | change)
+
+
+LOSS = {"sums": [9, 30, 50], "totals": 100, "S": [1, 2, 3], "corpus": "text"}
+
+
+@pytest.mark.parametrize(
+    ("about", "how", "message"),
+    [
+        ({"sums": None}, {}, "give them"),
+        ({"sums": [9, 30, 101]}, {}, "'3' of text cannot be"),
+        ({"S": [1, 2, np.inf]}, {}, "'3' of text cannot be"),
+        ({"models": ["a"]}, {}, "do not fit together"),
+        ({"models": list("aab")}, {}, "twice"),
+        ({"hits": False}, {"estimator": "binomial"}, "counts nothing"),
+        ({}, {"totals": 9}, "a Loss without"),
+    ],
+)
+def test_what_is_no_loss_that_can_be_fitted_is_one_sentence(about, how, message):
+    with pytest.raises(rbp.InputError, match=message):
+        rbp.fit(rbp.Loss(**LOSS | about), **how)
+
+
+@pytest.mark.parametrize(
+    ("tables", "k", "message"),
+    [
+        ([], 1, "no rank table"),
+        ([table([1], [0])], 0, "outside 1 to 50"),
+        ([table([1], [0]), table([1], [0], token=1)], 1, "same tokens"),
+        ([table([], np.empty(0, int))], 1, "no token"),
+    ],
+)
+def test_tables_without_a_loss_are_one_sentence(tables, k, message):
+    with pytest.raises(rbp.InputError, match=message):
+        rbp.rbp_loss(tables, k)
 
 
 @pytest.mark.parametrize(

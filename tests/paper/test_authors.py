@@ -120,20 +120,15 @@ def test_their_ranks_become_a_family_with_articles_as_sources(here, theirs, caps
                 read(raw=raw)
 
 
-# no hit at k = 1
-HARDER = {"gpt2-large": json.dumps([[rank + 1, *row] for rank, *row in ROWS["gpt2-large"]])}
-
-
-def test_ranks_that_give_other_counts_are_one_sentence_and_nothing_is_imported(here):
-    broken = repository(here / "broken", **HARDER)
-    with pytest.raises(InputError, match="windows of 1 at k = 1, not"):
-        authors.take(*broken, counts=counted())
-    assert not list((here / "results").rglob("*gpt2-authors*"))
-
-
-def test_another_repository_is_one_sentence(here, theirs, capsys, monkeypatch):
+def test_ranks_of_others_are_one_sentence_and_nothing_is_imported(
+    here, theirs, capsys, monkeypatch
+):
     url, _, blobs = theirs
-    other = repository(here / "other", **{"gpt2-xl": "[]"})
+    # no hit at k = 1
+    harder = json.dumps([[rank + 1, *row] for rank, *row in ROWS["gpt2-xl"]])
+    other = repository(here / "other", **{"gpt2-xl": harder})
+    with pytest.raises(InputError, match="windows of 1 at k = 1, not"):
+        authors.take(*other, counted())
     with pytest.raises(InputError, match="lacks the ranks of gpt2-xl, blob"):
         authors.take(*other[:2], blobs, counted())
     # the command, with the paper's own commit, of a repository without it and of none
@@ -142,6 +137,7 @@ def test_another_repository_is_one_sentence(here, theirs, capsys, monkeypatch):
         assert capsys.readouterr().err.startswith("rbp: commit 6cdfd15 could not be fetched from ")
     monkeypatch.setenv("PATH", str(here))  # a machine without git
     assert authors.main([]) == 2 and "install it" in capsys.readouterr().err
+    assert not list((here / "results").rglob("*gpt2-authors*"))
 
 
 def test_ties_that_top_k_broke_the_other_way_are_let_pass(here, theirs):
