@@ -17,11 +17,13 @@ def rows(probe, part, value, **about):
     return pd.DataFrame({"tokens": TOKENS, "probe": probe, "part": part, "value": value} | about)
 
 
+LOSSES = {"copyable": 4.0 * 2.0 ** (-TOKENS / 1e6), "other": 4.0 - TOKENS / 1e7}
+
+
 def planted(start):
     """A training that copies from `start` tokens on, deeper by half a nat a million tokens."""
     copying = -0.5 * np.clip(TOKENS - start, 0, None) / 1e6
-    losses = {"copyable": 4.0 * 2.0 ** (-TOKENS / 1e6), "other": 4.0}
-    frames = [rows("loss", part, value, se=0.05) for part, value in losses.items()]
+    frames = [rows("loss", part, value, se=0.05) for part, value in LOSSES.items()]
     return pd.concat([*frames, rows("copying", probes.STRING, copying, se=0.05)])
 
 
@@ -32,9 +34,12 @@ def test_the_onset_of_a_planted_ability_and_what_each_part_loses_around_it():
     assert first.onset == pytest.approx(3e6) and later.onset == pytest.approx(3.25e6, rel=0.02)
     assert first.low < first.onset < first.high
     assert first.high - first.low == pytest.approx(2 * 1.96 * 0.05 / 0.5 * 1e6, rel=0.1)
-    # from half to twice the onset
-    fall = 1 - 2.0**-6 / np.mean([2.0**-1, 2.0**-2])
-    assert first.other == 0 and first.copyable == pytest.approx(fall)
+    # from half to twice the onset, and from an eighth to half of it
+    y = np.array([np.interp([3.75e5, 1.5e6, 6e6], TOKENS, loss) for loss in LOSSES.values()])
+    before, fall = (1 - y[:, 1:] / y[:, :-1]).T
+    assert [first.copyable, first.other] == pytest.approx(fall)
+    assert first.times == pytest.approx(fall[0] / fall[1])
+    assert first.before == pytest.approx(before[0] / before[1])
     assert np.isnan([none.onset, none.copyable, none.before]).all()
     assert np.isnan(probes.fall(early, "copyable", 6e6, 12e6))  # beyond the last probe
 

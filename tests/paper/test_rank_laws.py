@@ -6,7 +6,7 @@ from plantedranks import PLANTED, V, planted_pmf
 from scipy import stats
 
 from paper import distributions
-from paper.distributions import CANDIDATES, fit_rank_law
+from paper.distributions import CANDIDATES, RankHistogram, fit_rank_law
 from tests.ranktables import rank_table
 
 
@@ -23,6 +23,14 @@ def test_planted_parameters_return(name):
     fit = fit_rank_law(1e7 * planted_pmf(name, PLANTED[name]), name)
     assert fit.max_drbp < 1e-5 and fit.status in ("ok", "ridge")
     assert fit.values == pytest.approx(PLANTED[name], rel=3e-3, abs=3e-3)
+
+
+def test_binned_counts_use_the_mass_of_bins():
+    name = "zipf_cutoff"
+    low = np.unique(np.geomspace(1, V, 40).astype(int))
+    shares = np.add.reduceat(planted_pmf(name, PLANTED[name]), low - 1)
+    histogram = RankHistogram(low, np.append(low[1:] - 1, V), 1e6 * shares, V)
+    assert fit_rank_law(histogram, name).values == pytest.approx(PLANTED[name], rel=1e-3)
 
 
 def test_ridge_is_marked():
