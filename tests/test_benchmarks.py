@@ -43,7 +43,7 @@ def test_what_needs_a_gpu_or_vllm_says_so(capsys, monkeypatch):
     monkeypatch.setitem(gpu.WAYS, "linear_cross_entropy", stopped)
     assert gpu.main(["--quick", "--device", "cpu"]) == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[2].split(" | ")[1:4] == ["no", "152", "0"]
+    assert text.splitlines()[2].split(" | ")[1:4] == ["no", "128", "0"]
     assert "| logits alone | ZeroDivisionError: division by zero |" in text
     assert "| linear_cross_entropy | TimeoutError: stopped: the time was up |" in text
     assert "| 512 threads a row |" in text and "| full logits, cross_entropy |" in text
