@@ -115,18 +115,18 @@ def remade(old, new, method=zipfile.ZIP_STORED, without=0, more=(), title=None, 
 
 ELSEWHERE = "/../../../../../../../tmp/planted"
 ENTRIES = {  # of a table's record, and what it cannot say
-    "protocol": [None, ELSEWHERE, 7],
+    "protocol": [ELSEWHERE, None],
     "model": [ELSEWHERE, "m-1", ["a"]],
-    "corpus": [ELSEWHERE, "prose", {}],
-    "nonembedding_params": [None, True, "7", 1.5, -5, 10**400],
+    "corpus": [ELSEWHERE, "prose"],
+    "nonembedding_params": [None, True, 1.5, -5, 10**400],
     "vocab_size": [0, 2**31],
-    "documents": [1, 60.0, 10**12],
-    "units": [[None] * 60, "abc", [0]],
-    "definition": ["foo", 7],
-    "model_id": [None, "a b"],
+    "documents": [1, 10**12],
+    "units": [[None] * 60, "abc"],
+    "definition": ["foo"],
+    "model_id": ["a b"],
     "weights_dtype": ["fp7"],
-    "lacks": ["ties", [7], {}],
-    "window": ["x", True],
+    "lacks": ["ties", [7]],
+    "window": ["x"],
     "sample": [[1]],
 }
 HOSTILE = [{"record": {name: value}} for name, values in ENTRIES.items() for value in values]

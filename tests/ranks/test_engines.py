@@ -266,7 +266,6 @@ CUT = {  # of ranks that are at most this
 LINES = {  # of other lines
     "lacks 1 of": lambda lines: lines[1:],
     "twice": lambda lines: [lines[3], *lines],
-    "'other'": lambda lines: [lines[0] | {"model": "other"}, *lines[1:]],
     "error of its server": lambda lines: [{"object": "error"}, *lines],
 }
 

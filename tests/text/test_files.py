@@ -130,15 +130,13 @@ def test_equal_documents_are_one_source_and_it_says_so(tmp_path, capsys):
     assert not capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["tsv", "jsonl"])
-def test_columns_make_documents_and_sources(tmp_path, kind):
+def test_columns_make_documents_and_sources(tmp_path):
     rows = []
     for i in range(9):
         rows.append({"Review Text": f"text {i}", "by.who": f"w{i % 3}", "stars": str(i % 2)})
-    data = lines(rows) if kind == "jsonl" else table(rows, delimiter="\t")
-    (tmp_path / f"rows.{kind}").write_bytes(data)
+    (tmp_path / "rows.csv").write_bytes(table(rows))
     template = {"template": "{stars}: {Review Text}", "group": "{by.who}", "where": {"stars": 1}}
-    documents = read(tmp_path, f"rows.{kind}", **template)
+    documents = read(tmp_path, "rows.csv", **template)
     expected = {f"1: text {i}": f"w{i % 3}" for i in (1, 3, 5, 7)}
     assert dict(zip(documents.texts, documents.units, strict=True)) == expected
 

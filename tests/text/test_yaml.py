@@ -35,11 +35,9 @@ BAD_FAMILIES = [
     "models: [a/b]\nmodel: 3\n",
     "models: [{id: a/b, dtpye: float32}]\n",
     "models: [{id: a/b, dtype: float23}]\n",
-    "models: [{id: a/b, context: 1}]\n",
     "models: [{id: a/b, tokens: 300X}]\n",
     "tokens: true\nmodels: [a/b]\n",
     # models that are none, or there twice
-    "models: []\n",
     "models: [{name: x}]\n",
     "models: [{id: 7}]\n",
     "models: [{id: models/a, revision: x}]\n",
@@ -56,7 +54,6 @@ BAD_FAMILIES = [
     "name: " + "x" * 230 + "\nmodels: [a/b]\n",
     # no YAML, or too much of it
     "models: [\n",
-    "- a\n",
     "models: [a/b]\ntitle: x\nmodels: [c/d]\n",
     "title: 2020-13-45\nmodels: [a/b]\n",
     "models: [a/b]\npublished: {a: &a [x, x], b: [*a, *a]}\n",
@@ -70,7 +67,6 @@ BAD_CORPORA = [
     "source: hub\n",
     "source: hub\nid: a/../b\n",
     "source: hub\nid: a/b\ndocuments: 0\n",
-    "source: hub\nid: a/b\nseed: -1\n",
     "source: hub\nid: a/b\nconfig: 20231101\n",
     "source: hub\nid: a/b\nsplits: test\n",
     "path: a.txt\nwhere: [a]\n",
