@@ -1,5 +1,7 @@
 """Probed trainings: where a planted ability comes in, and what a loss loses there."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -154,22 +156,18 @@ def test_the_onset_moves_with_the_batch_as_planted(monkeypatch, tmp_path):
 
 def test_a_gain_of_copyable_tokens_counts_beyond_the_scatter_of_trainings_alone(monkeypatch):
     """The rule of `copying_steep`, on planted gains: in trainings that do not copy they are 1."""
-    onsets = probes.onset_frame(probes.runs())
-    came = onsets["onset"].notna()
-    y = 0.5 * (pd.factorize(onsets["size"])[0] - 2) + 0.1 * (-1.0) ** onsets.index
-    onsets = onsets.assign(times=np.exp(y), before=1.0)
-    monkeypatch.setattr(probes, "onset_frame", lambda _: onsets)
-    monkeypatch.setattr(probes, "gains", lambda probes, at: (0.5, 0.5, 1.0, 1.0))
+    cases = [(78_960, 43), (78_960, 44), *product((200_064, 655_928, 1_856_000), (42, 43))]
+    runs = probes.runs()
+    trainings = {case: runs[case] for case in cases}  # the first two do not
+    onsets = probes.onset_frame(trainings)
+    logs = np.repeat([0, -0.8, 0, 0.8], 2) + np.tile([0, 0.1], 4)
+    planted = onsets.assign(times=np.exp(logs), before=1.0)
+    monkeypatch.setattr(probes, "runs", lambda folder=".": trainings)
+    monkeypatch.setattr(probes, "onset_frame", lambda _: planted)
+    monkeypatch.setattr(probes, "gains", lambda probed, at: (0.5, 0.5, 1.0, 1.0))
     rows = records(run_page("15_copying"))["claim copying_steep"]["rows"]
-    # by hand: Student's interval of one training beside the mean of those that do not copy
-    y = pd.Series(y, onsets["size"])[came.to_numpy()]
-    groups = y.groupby(level=0)
-    free = len(y) - groups.ngroups
-    sd = np.sqrt(np.sum((y - groups.transform("mean")) ** 2) / free)
-    half = stats.t.ppf(0.975, free) * sd * np.sqrt(1 + 1 / (~came).sum())
-    assert [row["chance"] for row in rows] == pytest.approx([np.exp(half)] * len(y))
-    # 1 counts for, -1 against, and between them nothing is decided
-    sides = np.sign(y) * (abs(y) > half)
-    assert [row["holds"] for row in rows] == [{1: True, -1: False}.get(side) for side in sides]
-    assert [row["hidden"] for row in rows] == [side == 0 for side in sides]
-    assert {*sides} == {-1, 0, 1}
+    # Student's interval of one training beside the mean of two
+    half = stats.t.ppf(0.975, 3) * 0.1 / np.sqrt(2) * np.sqrt(1 + 1 / 2)
+    assert [row["chance"] for row in rows] == pytest.approx([np.exp(half)] * 6)
+    assert [row["holds"] for row in rows] == [False, False, None, None, True, True]
+    assert [row["hidden"] for row in rows] == [False, False, True, True, False, False]

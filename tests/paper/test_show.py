@@ -43,7 +43,7 @@ def test_lines_are_named_where_they_end_if_their_ends_are_apart(ends):
     [
         ([exact(-0.1 * np.log(SIZES), SIZES)], "1 fitted line: R² 1, exponent 0.100"),
         (map(straight, map(np.random.default_rng, range(3))), "3 fitted lines: R² 0.9"),
-        ([exact(np.array([-1.0]), np.array([1e3]))], "No line can be fitted"),
+        ([exact([-1.0], S=[1e3])], "No line can be fitted"),
     ],
 )
 def test_a_figure_is_titled_by_what_was_found_and_gives_its_points(losses, title):
