@@ -1,5 +1,5 @@
-"""Figures: one meaning a colour, lines named where they end, a title that says what was found, data
-as a file; and what a page rests on."""
+"""Figures: one meaning a colour, a title that says what was found, data as a file; and what a page
+rests on."""
 
 import io
 import re
@@ -11,7 +11,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 from paper import book, tables_here
-from paper.show import describe, figures, style
+from paper.show import describe, style
 from paper.show.numbers import digits
 from rbplib.law import fit
 from tests.commands import ROOT, python
@@ -25,17 +25,6 @@ def test_no_colour_means_two_things():
     assert len(set().union(*palettes)) == sum(map(len, palettes))
     alone, among = book.looks(["code"]), book.looks(["new", "docs", "code"])
     assert alone["code"] == among["code"] != among["new"]
-
-
-@pytest.mark.parametrize("ends", [[1, 2, 3], [1, 1, 1, 1, 3]])
-def test_lines_are_named_where_they_end_if_their_ends_are_apart(ends):
-    fig, ax = plt.subplots()
-    for i, end in enumerate(ends):
-        ax.plot([1, 2], [1, end], label=f"line {i}")
-    figures.label_ends(ax)
-    named = {text.get_text(): text.xy for text in ax.texts}
-    assert named == ({f"line {i}": (2, i + 1) for i in range(3)} if ends == [1, 2, 3] else {})
-    plt.close(fig)
 
 
 @pytest.mark.parametrize(
