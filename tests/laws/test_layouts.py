@@ -35,6 +35,10 @@ LAYOUTS = {
     "europe": ("\ufeffmodel;size;ppl;", "{m};{thin};{Pcomma};\r", ""),
     "markdown": ("| Model | Params | Acc. |\n|---|--:|:-:|", "| {m} | {M} M | {pct}% |", ""),
     "names": ("model,perplexity", "pythia-{M}M-v0,{P}", "S=model"),
+    "kaplan": ("Run\tParams (M)\tValidation Loss", "{m}\t{M}\t{L}", ""),
+    "harness": ("", '{{"config": {{"n_params": {S:.0f}}}, "results": {{"lambada": {{'
+                '"acc,none": {A}, "acc_stderr,none": 0.01}}}}}}',
+                "accuracy=results.lambada.acc,none"),
     "nested": ("", '{{"cfg": {{"n_params": {S:.0f}}}, "eval": {{"val_loss": {L}}}}}', ""),
 }  # fmt: skip
 

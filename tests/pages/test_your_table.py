@@ -176,7 +176,7 @@ def test_bad_rows_are_one_sentence(page, rows, word):
 def test_published_layouts_are_fitted_as_the_command_does(page, name):
     header, line, option = LAYOUTS[name]
     rows = lines_of(header, line)
-    if name == "nested":  # JSON is of files
+    if not header:  # JSON is of files
         assert page(rows)[0] is None
         return
     shown, said, circles, _ = page(rows, columns=option)
