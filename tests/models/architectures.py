@@ -1,8 +1,9 @@
 """Tiny configurations of many architectures: what a matrix of tests walks over. None is pretrained,
 none is fetched."""
 
-# primes: a tensor whose first side is V, CONTEXT or CONTEXT + 2 is a table, and no other is
-V, CONTEXT = 331, 61
+# V makes four blocks of the vocabulary. Both are primes: a tensor whose first side is V, CONTEXT
+# or CONTEXT + 2 is a table, and no other is
+V, CONTEXT = 2309, 61
 IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 GPT = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT}
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2}
@@ -31,7 +32,7 @@ ARCHITECTURES = {  # model_type: settings
     "llama": GROUPED,
     "mixtral": GROUPED | LOCAL,
     "qwen2": GROUPED,
-    "gemma2": HEADED | {"sliding_window": 8, "final_logit_softcapping": 1.0},
+    "gemma2": HEADED | {"sliding_window": 8, "final_logit_softcapping": 0.3},
     "falcon": SHAPE | {"new_decoder_architecture": False, "multi_query": True},
     "cohere": GROUPED | {"logit_scale": 0.25},
     "olmo2": GROUPED,

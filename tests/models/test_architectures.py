@@ -22,7 +22,7 @@ def counted(model):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*head is unknown:RuntimeWarning")
+@pytest.mark.filterwarnings("error:.*head is unknown:RuntimeWarning")
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_size_ranks_and_logprobs_are_the_naive_ones(kind, tmp_path):
     made(kind).save_pretrained(tmp_path)

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 import torch
-from architectures import made
+from architectures import V, made
 
 from rbplib import scan
 
@@ -18,7 +18,7 @@ def test_scores_are_those_of_transformers_own_scan(kind, tokens, monkeypatch):
     function = getattr(module, scan.NAME)
     # transformers' own, whether it was replaced or not
     monkeypatch.setattr(module, scan.NAME, getattr(function, "theirs", function))
-    ids = torch.randint(331, (3, tokens), generator=torch.Generator().manual_seed(tokens))
+    ids = torch.randint(V, (3, tokens), generator=torch.Generator().manual_seed(tokens))
     with torch.inference_mode():
         theirs = model(ids, use_cache=False).logits
         ours = mock.Mock(side_effect=scan.selective_scan)
