@@ -22,7 +22,7 @@ RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 def number(x, digits=3):
     """A number for a sentence: significant digits, thousands apart; what is below ZERO is 0."""
     # what is no number
-    if x is None or (isinstance(x, float) and math.isnan(x)):
+    if pd.isna(x):
         return "–"
     if isinstance(x, bool) or not hasattr(x, "__float__"):
         return str(x)

@@ -15,8 +15,10 @@ from itertools import cycle
 import matplotlib as mpl
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.backend_bases import _get_renderer
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.text import Text
+from matplotlib.textpath import TextToPath
 from matplotlib.ticker import (
     LogFormatterSciNotation,
     LogLocator,
@@ -61,15 +63,17 @@ INKS = ("#2B2F36", "#9C7A3C", "#767B85", "#5C4A32", "#7C8AA5", "#A5562F")
 ACCENT = "#D7601E"
 GREY = "#888888"
 EMPTY = "nothing to show"
-# Two fifths of an SVG: indents, remarks, names of parts, digits below a hundredth of a point, what
-# is said twice.
+# Two fifths of an SVG: when and by what it was drawn, indents, remarks, names of parts, digits
+# below a hundredth of a point, what is said twice.
 SPARED = {
+    r"(?s: <metadata>.*</metadata>\n)": "",
     r'^ +|<!--.*-->\n| id="[A-Za-z.\d]+_\d+"| \n(?:([MLQC]) )?': r"\1",
     r'(?<=[ "MLQC])(\d+\.\d\d)\d+|(?<=translate\()(-?\d+\.\d\d)\d+': r"\1\2",
     r'(<use [^>]*)transform="translate\((\S+) (\S+)\)"/>': r'\1x="\2" y="\3"/>',
     r'(<use xlink:href="#m[^>]*?)(?: style="stroke[^"]*"|; stroke[^"]*(?="))': r"\1",
     r"(<g>\n)?(<g>\n)?<g>\n(<(?:use|path) [^>]*/>\n)</g>\n(?(1)</g>\n)(?(2)</g>\n)": r"\3",
 }
+FORMULAS = TextToPath()  # what one figure parsed is known to the next
 WIDTH = 6.6  # inches; 700 px on a page at the size below
 RC = {
     "figure.figsize": (WIDTH, 3.9),
@@ -79,6 +83,7 @@ RC = {
     "font.family": "DejaVu Sans",
     "font.size": 10.5,
     "axes.titlesize": 10.5,
+    "axes.titley": 1.0,  # where it is put anyway, found by measuring all ticks again
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -116,8 +121,8 @@ def series(n):
     """n styles in order (models by size, or k): [{"color", "marker"}], none too pale for white."""
     shades = colormaps["inferno"](np.linspace(0.05, 0.67, n))
     return [
-        {"color": tuple(shade), "marker": MARKERS[i % len(MARKERS)]}
-        for i, shade in enumerate(shades)
+        {"color": tuple(shade), "marker": marker}
+        for shade, marker in zip(shades, cycle(MARKERS), strict=False)
     ]
 
 
@@ -144,13 +149,17 @@ def svg_of(figure):
     """The figure as SVG text, so that a rerun gives the same bytes; empty axes say so."""
     for ax in figure.axes:
         name_empty(ax)
-        log_numbers(ax.xaxis)
-        log_numbers(ax.yaxis)
+        for axis in (ax.xaxis, ax.yaxis):
+            log_numbers(axis)
     for text in figure.findobj(Text):
         text.set_text(drawn(text.get_text()))
-    # not by `savefig`, which draws twice; its layout is that of this one drawing
-    out, untold = StringIO(), ("Creator", "Date", "Format", "Type")
-    FigureCanvasSVG(figure).print_svg(out, metadata=dict.fromkeys(untold))
+    # not by `savefig`, which draws twice: what draws the figure measures it for its layout too
+    out, canvas = StringIO(), FigureCanvasSVG(figure)
+    pen = _get_renderer(figure, lambda _: canvas.print_svg(out))
+    pen._vector_renderer._text2path = FORMULAS
+    canvas.get_renderer = lambda: pen
+    figure.draw(pen)
+    pen.finalize()
     svg = out.getvalue()
     for pattern, kept in SPARED.items():
         svg = re.sub(pattern, kept, svg, flags=re.M)
@@ -167,21 +176,23 @@ def drawn(text):
 
 
 def name_empty(ax):
-    """Say so on an axis on which nothing could be drawn;
-    give a logarithmic one ends it can have."""
+    """Say so on an axis on which nothing could be drawn."""
     points = [np.full((1, 2), np.nan), *(points for _, _, points in parts(ax))]
     if ax.axison and not np.isfinite(np.vstack(points)).all(axis=1).any():
         ax.set_gid(EMPTY)
         ax.text(0.5, 0.5, EMPTY, color=GREY, ha="center", va="center", transform=ax.transAxes)
-    for axis, set_ends in ((ax.xaxis, ax.set_xlim), (ax.yaxis, ax.set_ylim)):
-        if axis.get_scale() == "log" and not axis.get_view_interval().min() > 0:
-            set_ends(0.1, 1)
 
 
 def log_numbers(axis):
-    """Numbers that do not meet on a logarithmic axis without its own: decades, parts if few."""
+    """Ends that a logarithmic axis can have, and without numbers of its own some that do not meet:
+    decades, parts if few."""
     low, high = sorted(axis.get_view_interval())
-    if axis.get_scale() != "log" or not axis.isDefault_majloc:
+    if axis.get_scale() != "log":
+        return
+    if not low > 0:
+        low, high = 0.1, 1
+        axis.axes.set(**{f"{axis.axis_name}lim": (low, high)})
+    if not axis.isDefault_majloc:
         return
     plain, (first, last) = 1e-4 < low and high < 1e4, np.log10([low, high])
     if last - first < 1.3 or np.floor(last) - np.ceil(first) < 1:
