@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from commands import call, told
+from commands import call, refusal, told
 
 import rbplib as rbp
 
@@ -117,13 +117,10 @@ GOOD = "model,S,hits,tokens\na,1M,1,9\nb,2M,2,9\nc,4M,3,9\n"
         (GOOD.replace("9\n", "9,7\n"), "Expected 4 fields in line 2, saw 5"),
     ],
 )
-def test_a_bad_table_is_one_sentence(tmp_path, capsys, text, word):
+def test_a_bad_table_is_one_sentence(tmp_path, text, word):
     path = tmp_path / "t.csv"
     path.write_text(text, encoding="latin-1")
-    code = call(f"fit {path}")
-    out, err = capsys.readouterr()
-    assert code == 2 and not out and word in err and len(err.splitlines()) == 1
-    assert list(tmp_path.iterdir()) == [path]
+    assert word in refusal(f"fit {path}") and [*tmp_path.iterdir()] == [path]
 
 
 def test_a_run_that_ends_without_a_loss_is_reported(tmp_path, capsys):
@@ -148,7 +145,7 @@ def test_sources_in_another_measure_are_not_compared(tmp_path, capsys):
     assert len(told(f"compare {tmp_path}/a {tmp_path}/b {tmp_path}/c")) == 1
     err = capsys.readouterr().err
     assert "left out: a family on a and a family on b" in err and "c have no" in err
-    assert call(f"fit {tmp_path}/a --columns S=S,S=loss") == 2
+    assert "twice" in refusal(f"fit {tmp_path}/a --columns S=S,S=loss")
 
 
 def test_the_first_row_may_be_bad_and_a_name_that_is_given_may_bear_a_unit(tmp_path):
@@ -167,7 +164,7 @@ def test_rows_that_cannot_be_used_are_left_out_where_that_is_asked_for(tmp_path,
     rows += ["f,late,7B,,diverged", "f,nan,8B,1e9,nan", "f,zero,9B,1e9,0", "g,a,1M,1e9,2"]
     path.write_text("\n".join(rows))
     for words in (f"fit {path}", f"predict {path} --size 1B", f"compare {path} {path}"):
-        assert call(words) == 2 and "row 7 ('nan') has loss 'nan'" in capsys.readouterr().err
+        assert "row 7 ('nan') has loss 'nan'" in refusal(words)
         record = told(f"{words} --drop-bad")[0]
         assert [text[:5] for text in record["left_out"]][:3] == ["row 6", "row 7", "row 8"]
         # a family of one size is reported, the others are fitted
