@@ -1,5 +1,4 @@
-"""Losses against training compute, C = 6 S D: the frontier, and how many tokens a parameter give
-the least loss.
+"""How many tokens a parameter give the least loss at one training compute, C = 6 S D.
 
 Models are a data frame: S, D, then their losses in nats, of which the first is the cross-entropy.
 At one C the sum A S^-a + B D^-b is least where a A S^-a = b B D^-b. S leaves embeddings out, and so
@@ -11,39 +10,6 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from paper import tokens
-from rbplib.bootstrap import line
-
-
-def flops(models):
-    """Training compute, about 6 operations for each parameter and token: float64 (n,)."""
-    return 6 * models["S"].to_numpy(float) * models["D"].to_numpy(float)
-
-
-def frontier(C, loss):
-    """Models that none of as little compute equals: bool (n,). C, loss: float (n,)."""
-    order = np.lexsort((loss, C))
-    in_order = np.asarray(loss, float)[order]
-    before = np.minimum.accumulate([np.inf, *in_order[:-1]])
-    on = np.zeros(len(order), bool)
-    on[order] = before > in_order
-    return on
-
-
-def frontiers(models):
-    """The frontier of each loss: data frame loss, models, on the frontier, of cross-entropy's
-    (those that lie on its frontier too), exponent in C and R² of the line through it on logarithmic
-    axes, NaN with fewer than three on it."""
-    C, rows, best = flops(models), [], None
-    for name, loss in models.iloc[:, 2:].items():
-        on = frontier(C, loss)
-        best = on if best is None else best
-        row = {"loss": name, "models": len(C), "on the frontier": on.sum()}
-        row |= {"of cross-entropy's": (on & best).sum(), "exponent in C": np.nan, "R²": np.nan}
-        if on.sum() > 2:
-            slope, _, r2 = line(np.log(loss[on]), np.log(C[on]))
-            row |= {"exponent in C": -float(slope), "R²": float(r2)}
-        rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def optimum(S, D, loss, C):
@@ -68,7 +34,7 @@ def optima(models, C=None):
     Cost: about a second a loss.
     """
     S, D, entropy, *hits = models.to_numpy(float).T
-    C = C or float(np.median(flops(models)))
+    C = C or float(np.median(6 * S * D))
     rows = []
     for name, loss in zip(models.columns[3:], hits, strict=True):
         first, second = best = [optimum(S, D, y, C) for y in (entropy, loss)]

@@ -8,7 +8,7 @@ import pandas as pd
 
 from paper.families import NONE, exponent_difference
 from paper.forecasts import tried as tried
-from paper.show.claims import beyond, cases, finite, inside
+from paper.show.claims import beyond, cases, finite
 from paper.show.claims import known_interval as known_interval
 from paper.steps import size_spread, spread_of_trainings
 from rbplib.families import InputError, load_corpus, load_family
@@ -26,7 +26,6 @@ NOISE = "explained_by noise_p worst_residual misses residual_sd noise_sd trainin
 GAP = "k N successes places measured independent dependent gap times interval".split()
 GAPS = "corpus k N successes places measured independent dependent gap".split()
 GAPS += ["gap: low", "gap: high"]  # columns of their table
-PAIR = "family corpus ratio around more ci_tokens ci_trainings largest_gap last_gap".split()
 RISE = "family corpus change ci_tokens ci_trainings".split()
 BEND = "k below direction estimate interval groups sources_sd trainings_sd noise_p".split()
 FORECAST = "left_out worth share held error worst_error too_low".split()
@@ -153,30 +152,10 @@ def both_ends(interval, prefix=""):
     return {f"{prefix}low": interval[0], f"{prefix}high": interval[1]}
 
 
-def pair_row(frame, gap=np.nan, **case):
-    """Exponents of cross-entropy, rank entropy and -log RBP_1 side by side; more:
-    the last less the first.
-
-    frame: of `loss_exponents`. gap: cross-entropy less rank entropy of every model, nats.
-    """
-    first, gap = frame.iloc[0], np.atleast_1d(gap)
-    ends = lambda name: (first[f"{name}: low"], first[f"{name}: high"])  # noqa: E731
-    row = case | {"ratio": first["ratio"], "around": ends("ratio over other sizes")}
-    row |= {"more": frame["alpha"].iloc[-1] - first["alpha"], "ci_tokens": ends("difference")}
-    row |= {"ci_trainings": ends("difference, and trainings")}
-    return row | {"largest_gap": np.abs(gap).max(), "last_gap": gap[-1]}
-
-
 def differences(rows):
     """Rows of differences with their interval over what noise is known, and what lies beyond it."""
     intervals = known_interval(rows)
     return rows.assign(ci_known=intervals, beyond_noise=beyond(intervals))
-
-
-def above_one(intervals):
-    """Whether each interval of a column of ratios lies above 1, Float64;
-    none where there is none."""
-    return inside(intervals, 1, np.inf).clip(lower=0)
 
 
 def ladder_row(frame):

@@ -11,7 +11,6 @@ from paper.distributions import RankHistogram, table_histogram
 from paper.lognormal import ridge
 from paper.show.claims import NAME
 from paper.show.claims import RANKS as RANKS
-from paper.steps import size_spread, y_se
 from rbplib.families import yaml_file
 from rbplib.table import family_tables
 
@@ -77,17 +76,3 @@ def ratio_parts(ranks):
     }
     times = PRINTED_RATIO / scores["as printed"]
     return {name: float(times * score) for name, score in scores.items()}
-
-
-def article_tokens():
-    """Mean tokens of an article: of runs of N tokens each has N - 1 windows fewer than tokens."""
-    windows = published.gpt2_counts().groupby("N")["windows"].first()
-    articles = (windows[1] - windows[5]) / 4
-    return float(windows[1] / articles)
-
-
-def token_errors(law):
-    """The exponent of a plain law in standard errors of independent tokens."""
-    n = law.loss.total
-    variance = np.mean(y_se(law.loss.misses / n, n) ** 2)
-    return float(law.alpha / np.sqrt(variance / size_spread(law.S)))

@@ -174,30 +174,15 @@ def fit_form(S, D, loss, form, huber=None):
     def squares(theta):
         return np.sum(miss(theta) ** 2)
 
-    # the best of searches from the best of these; for squares MINPACK itself, in half the time
+    # the best of searches from the best of these; for squares MINPACK itself, which is sooner
     starts = sorted(starts, key=squares)[:SEARCHES]
     if huber:
         how = PRECISE | {"gtol": 1e-12, "x_scale": "jac", "loss": "huber", "f_scale": huber}
         ends = [least_squares(miss, start, slopes, **how) for start in starts]
         return JointLaw(form, centre, values(min(ends, key=lambda end: end.cost).x))
 
-    def search(start):
-        """Where MINPACK comes to; the differences about a point are told by one call."""
-        last, ahead = start, []
-
-        def miss_at(theta):
-            nonlocal last, ahead
-            if not ahead and theta[-1] == last[-1]:
-                moved = last + np.diag(STEP * np.where(last, np.abs(last), 1))
-                ahead = [*miss(moved)] if (theta == moved[0]).all() else []
-            if ahead:
-                return ahead.pop(0)
-            last = theta.copy()
-            return miss(theta)
-
-        return leastsq(miss_at, start, maxfev=8000, full_output=True, **PRECISE)[0]
-
-    return JointLaw(form, centre, values(min(map(search, starts), key=squares)))
+    ends = [leastsq(miss, start, maxfev=8000, full_output=True, **PRECISE)[0] for start in starts]
+    return JointLaw(form, centre, values(min(ends, key=squares)))
 
 
 # --- both sums together
