@@ -17,10 +17,7 @@ def optimum(S, D, loss, C):
     NaN: not fitted."""
     if tokens.reason(S, D, loss, tokens.SUM):
         return np.nan
-    law = tokens.fit(S, D, loss).parameters
-    both = np.log(C / 6)
-    balance = np.log(law["a"] * law["A"] / (law["b"] * law["B"])) + law["b"] * both
-    return float(both - 2 * balance / (law["a"] + law["b"]))
+    return float(tokens.fit(S, D, loss).balance(np.log(C / 6)))
 
 
 def optima(models, C=None):

@@ -6,26 +6,23 @@ from operator import attrgetter
 import numpy as np
 import pandas as pd
 
-from paper.families import NONE, exponent_difference
+from paper.families import NONE
 from paper.forecasts import tried as tried
 from paper.show.claims import beyond, cases, finite
 from paper.show.claims import known_interval as known_interval
 from paper.steps import size_spread, spread_of_trainings
+from rbplib.comparing import exponent_difference
 from rbplib.families import InputError, load_corpus, load_family
 from rbplib.law import EXPLAINED, exponent_ratio, fit
 from rbplib.noise import half_width, own_seeds
 
 RECURRENT = ("mamba", "rwkv", "xlstm")  # in names of families that are no transformers
-SOUND = ("ok", "wrong sign")  # status of laws of runs with counts enough
 BENDS = (1, 10, 100, None)  # k whose lines are asked for a bend; None: the cross-entropy
 TRAINED = ("docs", "code", "doctests")  # kinds of text that the embedded families were trained on
 
 # columns of rows, which a frame without any row has too
 LAW = "family corpus k alpha r2 ci_tokens ci_trainings ci_models scored_tokens status".split()
 NOISE = "explained_by noise_p worst_residual misses residual_sd noise_sd training_sd".split()
-GAP = "k N successes places measured independent dependent gap times interval".split()
-GAPS = "corpus k N successes places measured independent dependent gap".split()
-GAPS += ["gap: low", "gap: high"]  # columns of their table
 RISE = "family corpus change ci_tokens ci_trainings".split()
 BEND = "k below direction estimate interval groups sources_sd trainings_sd noise_p".split()
 FORECAST = "left_out worth share held error worst_error too_low".split()

@@ -16,7 +16,6 @@ from paper.steps import slope_weights as slope_weights
 from paper.steps import spread_of_trainings
 from paper.steps import step_weights as step_weights
 from rbplib.bootstrap import percentile_interval
-from rbplib.comparing import exponent_difference as exponent_difference
 
 NONE = (np.nan, np.nan)
 TINY = 1e-300

@@ -3,12 +3,8 @@
 Nothing here was measured by this project; see published/README.md.
 """
 
-import numpy as np
-from scipy import optimize, special
-
 from paper import published
 from paper.distributions import RankHistogram, table_histogram
-from paper.lognormal import ridge
 from paper.show.claims import NAME
 from paper.show.claims import RANKS as RANKS
 from rbplib.families import yaml_file
@@ -40,39 +36,3 @@ def gpt2_ranks(raw=""):
     rows = published.read("gpt2_rank_histogram")
     low, high, mass = (column.to_numpy() for _, column in rows.items())
     return RankHistogram(low, high, N_TOKENS * mass / mass.sum(), VOCABULARY)
-
-
-def ratio_parts(ranks):
-    """The printed likelihood ratio, and what is left of it as both laws are treated more alike.
-
-    {what is compared: nats of the whole sample, the first as printed}; below 0 the lognormal leads.
-    ranks: a RankHistogram whose bins may be wide, as of `gpt2_ranks`.
-    On 1..V the lognormal holds the power law as its edge beta = 0, so the last is never above 0.
-    """
-    low, high, share = ranks.low, ranks.high, ranks.share
-
-    def log_above(x):  # log P(X > x) of the printed lognormal
-        return special.log_ndtr((MU - np.log(x)) / SIGMA)
-
-    def pareto(a):  # rounded, less log likelihood
-        mass = (low - 0.5) ** (1 - a) - (high + 0.5) ** (1 - a)
-        return -share @ np.log(mass / 0.5 ** (1 - a))
-
-    # on the authors' support without end: the lognormal is rounded,
-    # given X > 1/2 (label eq-rounded)
-    lower = log_above(low - 0.5)
-    upper = log_above(high + 0.5)
-    lognormal = share @ (lower + np.log(-np.expm1(upper - lower)) - log_above(0.5))
-    above = special.zeta(ZETA, low.astype(float)) - special.zeta(ZETA, high + 1.0)
-    zeta = share @ np.log(above / special.zeta(ZETA))
-    best = optimize.minimize_scalar(pareto, bounds=(1.05, 3), method="bounded")
-
-    # on the ranks that there are, where the power law is the lognormal of infinite sigma
-    (behind,) = ridge(ranks, np.array([np.inf]))
-    scores = {
-        "as printed": zeta - lognormal,
-        "both rounded": -best.fun - lognormal,
-        "both rounded, on 1..|V|": min(0.0, -behind),
-    }
-    times = PRINTED_RATIO / scores["as printed"]
-    return {name: float(times * score) for name, score in scores.items()}

@@ -7,10 +7,8 @@ and what happens to the loss there.
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq, minimize, minimize_scalar
-from scipy.special import fdtrc, log_ndtr, stdtrit
+from scipy.special import log_ndtr, stdtrit
 
-from paper.steps import spread_of_trainings
-from rbplib.bootstrap import line
 from rbplib.families import InputError, held, telling
 from rbplib.sheets import rows_of
 
@@ -226,28 +224,6 @@ def joined(copyable, other, share, k):
     mean = share * copyable + (1 - share) * other
     hits = share * np.exp(-copyable) + (1 - share) * np.exp(-other)
     return np.where(k == 0, mean, -np.log(hits))
-
-
-def law_of_trainings(S, loss):
-    """A line through ln S and ln loss of trainings (n,), held to how far trainings of one size
-    scatter.
-
-    Returns:
-        {column: value}. alpha, r2; scatter: sd of trainings of one size; p: of a line, F test of
-        what sizes leave against it. NaN without a size that was trained again, {} below three
-        sizes.
-    """
-    x, y = np.log([S, loss])
-    if len(set(x)) < 3:
-        return {}
-    slope, level, r2 = line(y, x)
-    # how far each size's mean is from the line, and trainings from each other
-    sizes, which, times = np.unique(x, return_inverse=True, return_counts=True)
-    off = np.bincount(which, y) / times - level - slope * sizes
-    sd, spare = spread_of_trainings(y, x)
-    misfit = times @ off**2 / (len(sizes) - 2) / sd**2
-    p = fdtrc(len(sizes) - 2, spare, misfit)
-    return {"alpha": -slope, "r2": float(r2), "scatter": sd, "p": p}
 
 
 def shape_errors(tokens, loss, start):

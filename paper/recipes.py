@@ -80,30 +80,6 @@ def by_vocabulary():
     return pd.DataFrame(rows, columns=[*PLACE, "seed", "alpha", "r2", "tokens"])
 
 
-def first_seed(ladders):
-    return ladders[ladders["seed"] == ladders["seed"].min()]
-
-
-def scatter(ladders):
-    """How trainings with one vocabulary scatter the log of an exponent, by PLACE."""
-    return np.log(ladders["alpha"]).groupby([ladders[name] for name in PLACE]).std()
-
-
-def powers(ladders):
-    """The exponent as a power of the vocabulary, at k = 1 and for cross-entropy: rows corpus, k,
-    slope, around (95%, Student's, by how trainings scatter)."""
-    noise = np.sqrt((scatter(ladders) ** 2).groupby("k").mean())  # texts share trainings
-    wider = stdtrit(ladders.groupby("vocabulary")["seed"].nunique().max() - 1, 0.975)
-    rows = []
-    for (corpus, k), part in first_seed(ladders).query("k < 2").groupby(["corpus", "k"]):
-        x = np.log(part["vocabulary"])
-        slope, *_ = line(np.log(part["alpha"]), x)
-        half = wider * noise[k] / np.linalg.norm(x - x.mean())
-        rows.append({"corpus": corpus, "k": k, "slope": float(slope)})
-        rows[-1]["around"] = (slope - half, slope + half)
-    return rows
-
-
 def alignments(ladders):
     """Are exponents alike at one k, or at one share of the vocabulary? A row per base, other
     vocabulary, corpus and seed of the base: at_k, at_share (root mean square difference of logs),

@@ -12,7 +12,6 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-import rbplib as rbp
 from paper import published
 from paper.evidence import FORECAST, forecast_rows
 from rbplib.families import InputError, load_family
@@ -22,7 +21,6 @@ from rbplib.losses import cross_entropy, rbp_loss
 from rbplib.table import family_tables
 
 BOTH = "beyond in both at once"  # size and tokens
-LAW = "n_models alpha ci_models ci_tokens ci_trainings r2 worst_residual".split()
 TEXTS = {"c4_original": "C4", "rpj": "RedPajama", "rw_original": "RefinedWeb"}  # of open_lm
 MULTIPLE, TOKENS = "one multiple", "one $D$"  # kinds of cuts
 AXES = {MULTIPLE: "multiple of 20 tokens a parameter", TOKENS: "training tokens $D$"}
@@ -82,32 +80,6 @@ def grid(families, corpus, ks):
     losses = {k: rbp_loss(tables, k, repeats=repeats) for k in ks}
     losses[None] = cross_entropy(tables, repeats)
     return {k: replace(loss, **about) for k, loss in losses.items()}
-
-
-def whole(loss):
-    """The models of a Loss of those sizes that every amount of text has."""
-    sizes, times = np.unique(loss.S, return_counts=True)
-    sizes = sizes[times >= len(np.unique(loss.D))]
-    return loss.keep(np.flatnonzero(np.isin(loss.S, sizes)))
-
-
-def sides(losses, **draws):
-    """The law along each side of the whole part of a grid {k: Loss}, where three models share the
-    other side: a row per k (0: cross-entropy), side and value of the other side.
-
-    draws: n_bootstrap, seed, as of `rbp.fit`.
-    """
-    rows = []
-    for k, loss in losses.items():
-        loss = whole(loss)
-        by_text = replace(loss, S=loss.D, repeats=None)  # the law's size is the tokens
-        for side, line, other in (("size", loss, loss.D), ("tokens", by_text, loss.S)):
-            values, times = np.unique(other, return_counts=True)
-            for at in values[times > 2]:
-                law = rbp.fit(line.keep(np.flatnonzero(other == at)), **draws)
-                row = {"k": k or 0, "side": side, "at": at}
-                rows.append(row | {name: getattr(law, name) for name in LAW})
-    return pd.DataFrame(rows, columns=["k", "side", "at", *LAW])
 
 
 def points(loss):

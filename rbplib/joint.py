@@ -110,6 +110,12 @@ class JointLaw:
         design = self.form.design(S, D, self.centre)
         return np.exp(self.form.log_loss(self.values, design))
 
+    def balance(self, both):
+        """log of the tokens a parameter with the least loss, where log of S D is `both`: there
+        a A S^-a = b B D^-b (Hoffmann et al. 2022, Eq. 4)."""
+        A, a, B, b, *_ = self.parameters.values()
+        return both - 2 * (np.log(a * A / (b * B)) + b * both) / (a + b)
+
 
 def reason(S, D, loss, form):
     """Why these points, float64 (n,) each, cannot carry a form, in words; "" where they can."""
@@ -322,14 +328,10 @@ class JointFit:
     def ratio(self, compute=None):
         """(tokens a parameter with the least loss, its interval (2,)) at 6 S D operations; by
         default at the most of any point.
-
-        At one S D that is where a A S^-a = b B D^-b (Hoffmann et al. 2022, Eq. 4).
         """
         both = np.log(compute / 6) if compute else np.log(self.loss.S * self.loss.D).max()
-        A, a, B, b, _ = self.draws.law.parameters.values()
-        size = (np.log(a * A / (b * B)) + b * both) / (a + b)
-        shares = [0.5, *ENDS]
-        value, *ends = np.exp(self.draws.quantiles(both - 2 * size, shares))
+        drawn = self.draws.law.balance(both)
+        value, *ends = np.exp(self.draws.quantiles(drawn, [0.5, *ENDS]))
         return value, np.array(ends)
 
     def forecast(self, S, D):

@@ -93,8 +93,6 @@ def test_the_published_grid_is_one_loss_of_all_models_with_their_tokens():
         at = [name.startswith(f"{family} ") for name in loss.models]
         ladder, _ = tokens.family_tables(family, "docs")
         assert loss.sums[:, at].sum(axis=0).tolist() == rbp.rbp_loss(ladder, 1).sums.sum(0).tolist()
-    # sizes that one amount of text lacks are left out
-    assert tokens.whole(loss.keep(np.arange(1, len(loss.S)))).S.tolist() == loss.S[2:].tolist()
 
 
 def test_the_ends_of_a_grid_are_left_out_and_forecast_from_the_rest(monkeypatch):
@@ -116,9 +114,6 @@ def test_what_a_vocabulary_does_to_exponents_is_what_was_planted():
     ladders = ladders.merge(pd.DataFrame({"k": [0, 1, 64, 128, 256], "corpus": "docs"}), "cross")
     V, k, noise = ladders.vocabulary, ladders.k, np.random.default_rng(0).standard_normal(25)
     ladders["alpha"] = np.where(k < 2, V**-0.25 * np.exp(0.01 * noise), (k / V) ** 0.5)
-    for row in recipes.powers(ladders):
-        assert row["slope"] == pytest.approx(-0.25, abs=0.02)
-        assert row["around"][0] < -0.25 < row["around"][1]
     aligned = recipes.alignments(ladders)
     assert {*aligned["base"]} == {2048, 4096} and len(aligned) == 3 * 2 + 2
     assert aligned["at_share"].max() < 1e-9 and aligned["at_k"].min() > 0.3
