@@ -1,6 +1,6 @@
 """Single predictions for the page of the metric: real contexts, and what a model would have said.
 
-Rows are chosen from the rank table alone; only the candidates need the model.
+The page chooses rows from the rank table alone; only the candidates need the model.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,6 @@ from rbplib.families import load_family
 
 CONTEXT = 12  # tokens of context shown
 BEST = 5  # candidates shown
-FIRST = 8  # earliest position used, so that there is a context to show
-SEEN = 0.02  # probability from which a bar is seen
-WORD = 5  # letters of a word that a figure shows
-LOW, HIGH = 0.15, 0.3  # of two equal probabilities; p leaves room for 1/p - 1 better candidates
 
 
 @dataclass(frozen=True)
@@ -27,41 +23,6 @@ class Example:
     rank: int
     probability: float
     candidates: list  # (text, probability), best first; the true token last if it is not among them
-
-
-def same_probability(table):
-    """Rows of two tokens of almost the same probability but not the same rank (paper Fig. 1).
-
-    Of all pairs (rank 1, rank 3 or more) with probabilities between LOW and HIGH, the pair whose
-    log-probabilities lie closest: (row ranked worse, row ranked first), or None without one.
-    """
-    p, rank = np.exp(table.logprob.astype(float)), table.rank()
-    fits = (p >= LOW) & (p <= HIGH) & (table.position >= FIRST) & (rank != 2)
-    rows = np.flatnonzero(fits)
-    rows = rows[np.argsort(p[rows], kind="stable")]
-    # the closest two of unlike rank are neighbours by probability
-    unlike = np.flatnonzero(np.diff(rank[rows] == 1))
-    if not len(unlike):
-        return None
-    at = unlike[np.argmin(np.diff(np.log(p[rows]))[unlike])]
-    return tuple(sorted(rows[at : at + 2].tolist(), key=lambda row: -rank[row]))
-
-
-def overtaking(small, large, decode):
-    """The row of a word that is the large model's first or second choice, but not the small one's.
-
-    Of the rows with rank 4 to 9 in the small model's table the one whose log-probability grows most
-    between the two, on the same tokens; without one the row whose rank falls most. decode: token
-    ids to text.
-    """
-    rank, gain = small.rank(), large.logprob - small.logprob
-    fits = (rank >= 4) & (rank <= 9) & (small.logprob >= np.log(SEEN))
-    rows = np.flatnonzero(fits & (large.rank() <= 2) & (small.position >= FIRST))
-    for row in rows[np.argsort(-gain[rows], kind="stable")].tolist():
-        text = decode([int(small.token[row])]).strip()
-        if text.isalpha() and len(text) >= WORD:
-            return row
-    return int(np.argmax(rank - large.rank()))
 
 
 def examples(family, corpus, table, rows):
