@@ -297,4 +297,3 @@ def test_a_cut_file_is_one_sentence(root, folder):
     assert "cut short" in refused(folder, (root / "ranks.jsonl").read_text()[:-40])
     assert "first line" in refused(folder, "[]\n")
     assert "name their family by --family" in refusal(f"import {root}/ranks.jsonl")
-    assert "none.jsonl" in refusal(f"import {folder}/none.jsonl --family nano")

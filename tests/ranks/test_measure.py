@@ -210,17 +210,16 @@ def test_of_two_things_of_one_name_the_one_that_is_taken_is_told(root, capsys, m
     assert "lines is the corpus of that name here" in err and "write ./lines for that" in err
 
 
-def test_a_text_that_was_measured_by_its_path_is_known_by_its_label(root, monkeypatch, capsys):
+def test_a_file_goes_before_the_label_of_a_text_that_was_measured(root, monkeypatch, capsys):
     monkeypatch.chdir(root)
     text = root / "my notes.txt"
     text.write_text("the quick brown fox jumps over the lazy dog. " * 40)
-    tables = measure(["m0", "m1"], text)
+    measure(corpus=text)
     text.unlink()
-    there, missing = family_tables("toy", "my-notes", partial=True)
-    assert [t.record for t in there] == [t.record for t in tables] and missing == ("m2",)
+    (ranks,), missing = family_tables("toy", "my-notes", partial=True)
+    assert ranks.record["corpus"] == "my-notes" and missing == ("m1", "m2")
     with pytest.raises(InputError, match="no corpus of that name"):
         family_tables("toy", "your-notes", partial=True)
-    # a file of that name goes first, and is told
     (root / "my-notes").touch()
     with pytest.raises(InputError):
         family_tables("toy", "my-notes", partial=True)
