@@ -14,7 +14,7 @@ import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 API = re.compile(r"/api/(models|datasets)/(.+?)(?:/(revision|tree)(?:/(.*))?)?$")
 RESOLVE = re.compile(r"/(datasets/)?(.+?)/resolve/([^/]+)/(.+)$")
@@ -72,31 +72,35 @@ class Server(ThreadingHTTPServer):
         self.server_close()
 
 
+class Refused(Exception):
+    """A status and the hub's code of an error."""
+
+
 class HubServer:
     """Repositories by kind and id, each with named revisions."""
 
     def __init__(self):
-        self.repos = {}
+        self.repos = {}  # (kind, id): {revision: Snapshot}
         self.gated = {}  # id: status, 401 or 403
         self.log = []  # (method, path, status)
 
     def add(self, kind, repo_id, folder, revision="main"):
         """A folder as a revision of a repository; returns its commit."""
         snapshot = Snapshot(folder)
-        self.repos.setdefault((kind, repo_id), {})[revision] = snapshot
+        names = revision, f"refs/heads/{revision}", snapshot.sha
+        self.repos.setdefault((kind, repo_id), {}).update(dict.fromkeys(names, snapshot))
         return snapshot.sha
 
-    def find(self, kind, repo_id, revision):
-        """(snapshot, status, error code)."""
-        if repo_id in self.gated:
-            return None, self.gated[repo_id], "GatedRepo"
+    def find(self, kind, repo_id, revision, files=True):
+        """A Snapshot; files: whether its files are asked for, or only what it is."""
         revisions = self.repos.get((kind, repo_id))
         if revisions is None:
-            return None, 401, "RepoNotFound"  # as the hub says to those who are not logged in
-        for name, snapshot in revisions.items():
-            if revision in (name, f"refs/heads/{name}", snapshot.sha):
-                return snapshot, 200, None
-        return None, 404, "RevisionNotFound"
+            raise Refused(401, "RepoNotFound")  # as the hub says to those who are not logged in
+        if files and repo_id in self.gated:
+            raise Refused(self.gated[repo_id], "GatedRepo")
+        if revision not in revisions:
+            raise Refused(404, "RevisionNotFound")
+        return revisions[revision]
 
     def requests(self, ending, method="GET"):
         return [entry for entry in self.log if entry[0] == method and entry[1].endswith(ending)]
@@ -127,41 +131,34 @@ class Handler(Answers):
         self.hub.log.append((self.command, self.path.split("?")[0], status))
         super().answer(status, body, headers)
 
-    def refuse(self, status, code):
-        headers = {"X-Error-Code": code, "X-Error-Message": code}
-        self.answer_json({"error": code}, status, headers)
-
     def do_GET(self):
         url = urlsplit(self.path)
         path = unquote(url.path)
-        if match := API.fullmatch(path):
-            self.api(*match.groups(), parse_qs(url.query))
-        elif match := RESOLVE.fullmatch(path):
-            self.resolve(*match.groups())
-        else:
-            self.refuse(404, "NotFound")
+        api, file = API.fullmatch(path), RESOLVE.fullmatch(path)
+        try:
+            if api:
+                self.api(*api.groups(), "recursive=true" in url.query.lower())
+            elif file:
+                self.resolve(*file.groups())
+            else:
+                raise Refused(404, "NotFound")
+        except Refused as refused:
+            status, code = refused.args
+            headers = {"X-Error-Code": code, "X-Error-Message": code}
+            self.answer_json({"error": code}, status, headers)
 
     do_HEAD = do_GET
 
-    def api(self, kind, repo_id, verb, rest, query):
+    def api(self, kind, repo_id, verb, rest, recursive):
+        """What a repository is, or its files, without `recursive` those of one of its folders."""
         revision, below = rest or "main", ""
         if verb == "tree":
             revision, _, below = revision.partition("/")
-        snapshot, status, code = self.hub.find(kind, repo_id, revision)
-        # what a gated repository is may be read by anyone; its files may not
-        if code == "GatedRepo" and verb != "tree":
-            snapshot = next(iter(self.hub.repos[kind, repo_id].values()))
-        elif code:
-            return self.refuse(status, code)
-        if verb == "tree":
-            return self.answer_json(self.tree(snapshot, below, query))
-        siblings = [{"rfilename": name} for name in snapshot.entries]
-        return self.answer_json({"id": repo_id, "sha": snapshot.sha, "siblings": siblings})
-
-    def tree(self, snapshot, below, query):
-        """Files, and without `recursive` folders, of a folder of a repository."""
+        snapshot = self.hub.find(kind, repo_id, revision, verb == "tree")
+        if verb != "tree":
+            siblings = [{"rfilename": name} for name in snapshot.entries]
+            return self.answer_json({"id": repo_id, "sha": snapshot.sha, "siblings": siblings})
         prefix = f"{below}/" if below else ""
-        recursive = query.get("recursive", ["false"])[0].lower() in ("true", "1")
         entries = {}
         for name in (name for name in snapshot.entries if name.startswith(prefix)):
             first, _, deeper = name[len(prefix) :].partition("/")
@@ -169,22 +166,18 @@ class Handler(Answers):
             if deeper and not recursive:
                 entry = {"type": "directory", "path": prefix + first, "oid": "0" * 40, "size": 0}
             entries[entry["path"]] = entry
-        return list(entries.values())
+        self.answer_json(list(entries.values()))
 
     def resolve(self, dataset, repo_id, revision, name):
-        kind = "datasets" if dataset else "models"
-        snapshot, status, code = self.hub.find(kind, repo_id, revision)
-        if code:
-            return self.refuse(status, code)
+        """A file, or a part of it."""
+        snapshot = self.hub.find("datasets" if dataset else "models", repo_id, revision)
         if name not in snapshot.entries:
-            return self.refuse(404, "EntryNotFound")
-        # the file, or a part of it
-        data, entry = (snapshot.folder / name).read_bytes(), snapshot.entries[name]
-        headers = {"ETag": f'"{entry["oid"]}"', "X-Repo-Commit": snapshot.sha}
-        headers["Accept-Ranges"] = "bytes"
+            raise Refused(404, "EntryNotFound")
+        data, git = (snapshot.folder / name).read_bytes(), snapshot.entries[name]["oid"]
+        headers = {"ETag": f'"{git}"', "X-Repo-Commit": snapshot.sha, "Accept-Ranges": "bytes"}
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
         if not match:
             return self.answer(200, data, headers)
-        start, stop = int(match[1]), min(len(data), int(match[2] or len(data) - 1) + 1)
+        start, stop = int(match[1]), min(len(data), int(match[2] or len(data)) + 1)
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(data)}"
-        return self.answer(206, data[start:stop], headers)
+        self.answer(206, data[start:stop], headers)
