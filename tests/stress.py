@@ -10,6 +10,7 @@ keeps what it says it wrote, what a power cut leaves, whether a network's file s
 machines, and faults that leave the same bytes.
 """
 
+import json
 import os
 import random
 import signal
@@ -21,6 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from select import select
 
 from pyarrow.parquet import read_metadata
 
@@ -31,17 +33,13 @@ from rbplib.table import KEY, read_record, read_table, write_table
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 NEVER = 600  # seconds after which a run counts as stuck
-SLOW = """
-import os, sys, time
+SERVE = """
+import json, os, sys, time
 import rbplib.measuring as measuring
-import rbplib.models, transformers.models.gpt2.modeling_gpt2  # which takes longer than to measure
+import rbplib.models, transformers.models.gpt2.modeling_gpt2
 from rbplib import cli
-for _ in range(int(os.environ.get("OTHERS", 0))):
-    if not os.fork():
-        break
 measuring.SAVED, measuring.GROUP = 0, 200
 fsync, replace = os.fsync, os.replace
-calls = open(os.environ["CALLS"], "a", buffering=1)
 def slow(source, target):
     print("replace", source, target, file=calls)
     time.sleep(float(os.environ.get("SLEEP", 0)) * (1 if str(target).endswith(".part") else 9))
@@ -52,16 +50,30 @@ def synced(file):
 def opened(event, about):
     if event == "open" and set(about[1] or "") & set("wax+"):
         print("open", about[0], file=calls)
-os.replace, os.fsync = slow, synced
-sys.addaudithook(opened)
-code = cli.main("measure --family toy --corpus lines,more --quiet --batch-tokens 100".split())
-try:
-    while True:
-        code |= os.waitstatus_to_exitcode(os.wait()[1])
-except ChildProcessError:
-    sys.exit(code)
+for line in sys.stdin:
+    if run := os.fork():
+        os.setpgid(run, run)
+        print(run, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(run, 0)[1]), flush=True)
+        continue
+    os.setpgid(0, 0)
+    os.environ |= json.loads(line)
+    results = os.environ["RBP_RESULTS"]
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(os.open(results + ".says", os.O_CREAT | os.O_TRUNC | os.O_WRONLY), 2)
+    calls = open(results + ".calls", "w", buffering=1)
+    for _ in range(int(os.environ.get("OTHERS", 0))):
+        if not os.fork():
+            break
+    os.replace, os.fsync = slow, synced
+    sys.addaudithook(opened)
+    code = cli.main("measure --family toy --corpus lines,more --quiet --batch-tokens 100".split())
+    try:
+        while True:
+            code |= os.waitstatus_to_exitcode(os.wait()[1])
+    except ChildProcessError:
+        sys.exit(code)
 """
-MEASURE = ["-c", SLOW]
 ENDS = (signal.SIGKILL, signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
 
 
@@ -98,23 +110,47 @@ def workshop(place):
     return place
 
 
-def start(place, results, command=MEASURE, before=(), **variables):
-    """The measuring of the toy family, begun in a process group of its own."""
-    environment = os.environ | {"RBP_ROOT": str(place), "RBP_RESULTS": str(results)} | variables
-    environment |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
+def begin(place, command, **pipes):
+    """A program in a process group of its own, with pipes."""
+    environment = os.environ | {"RBP_ROOT": str(place), "OMP_NUM_THREADS": "1"}
+    environment |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
     environment["PYTHONSAFEPATH"] = "1"  # a root holds an rbplib without its workflow
-    environment.setdefault("CALLS", str(results) + ".calls")
-    Path(environment["CALLS"]).unlink(missing_ok=True)
-    how = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "cwd": place}
-    arguments = [*before, sys.executable, *command]
-    return subprocess.Popen(arguments, env=environment, start_new_session=True, **how)
+    how = {"text": True, "cwd": place, "start_new_session": True, "env": environment}
+    return subprocess.Popen([sys.executable, *command], **how, **pipes)
 
 
-def run(place, results, **options):
+@cache
+def server(place):
+    """A process that has imported what takes longer than to measure: each run is a fork of it."""
+    return begin(place, ["-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+class Run:
+    """The measuring of the toy family in a process group of its own, one at a time."""
+
+    returncode = None
+
+    def __init__(self, place, results, **variables):
+        self.process, self.says = server(place), Path(f"{results}.says")
+        print(json.dumps({"RBP_RESULTS": str(results)} | variables), file=self.process.stdin)
+        self.process.stdin.flush()
+        self.pid = int(self.process.stdout.readline())
+
+    def poll(self, seconds=0):
+        if self.returncode is None and select([self.process.stdout], [], [], seconds)[0]:
+            self.returncode = int(self.process.stdout.readline())
+        return self.returncode
+
+    def wait(self, seconds):
+        if self.poll(seconds) is None:
+            raise subprocess.TimeoutExpired("a run", seconds)
+
+
+def run(place, results, **variables):
     """(exit code, standard error) of such a run, to its end."""
-    process = start(place, results, **options)
-    words = process.communicate(timeout=NEVER)[1]
-    return process.returncode, words
+    process = Run(place, results, **variables)
+    process.wait(NEVER)
+    return process.returncode, process.says.read_text()
 
 
 def left(folder):
@@ -185,7 +221,7 @@ def kills(place, tries=30, processes=1):
     expected, seconds = whole(place)
     for number in range(tries):
         results = place / f"killed-{number}"
-        process = start(place, results, SLEEP="0.2")
+        process = Run(place, results, SLEEP="0.2")
         # first while it writes beside the rows so far, then at any time, or while it writes
         kinds = ("*.part", ".*part.*") if not number else ("*.part",) if number % 3 else ()
         while process.poll() is None and not all(any(results.rglob(kind)) for kind in kinds):
@@ -196,7 +232,7 @@ def kills(place, tries=30, processes=1):
             kill(process, draw)
         else:
             os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait(NEVER)
         # rows that are gone on from, and every second time damaged ones; and another model's
         for part in results.rglob("*.part") if number % 2 else ():
             part.write_bytes(flipped(part.read_bytes(), draw))
@@ -305,19 +341,19 @@ def book(place, tries=8):
     write_root(place)
     command = ["-m", "rbplib", "book", *WORDS]
     for number in range(tries):
-        process = start(place, results, command)
+        process = begin(place, command, stdout=subprocess.DEVNULL)
         with suppress(subprocess.TimeoutExpired):
             process.wait(draw.uniform(5, 40))
         before = {item for item in left(results).items() if item[0].endswith(".parquet")}
         kill(process, draw)
-        process.communicate()
+        process.wait(NEVER)
         lost = [name for name, _ in before - {*left(results).items()}]
         count.take(not lost, f"stop {number}: of another content {lost}")
-    code, words = run(place, results, command=command)
+    process = begin(place, command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    words = process.communicate(timeout=NEVER)[1]
     hidden = [p for p in results.rglob("*") if p.suffix in (".tmp", ".part")]
-    made = code == 0 and (place / "_build/html/index.html").is_file()
-    count.take(made and not hidden, f"at last: code {code}, left {hidden}, {words[-500:]}")
-
+    made = process.returncode == 0 and (place / "_build/html/index.html").is_file()
+    count.take(made and not hidden, f"at last: left {hidden}, {words[-500:]}")
     return count
 
 
