@@ -163,7 +163,7 @@ def write_book(root):
     names = sorted(pages.notebooks().keys() - {LAST})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "execute", execute)
-        grid = planted_grid(sizes=5, budgets=4)
+        grid = planted_grid(sizes=4, budgets=3)
         patch.setattr(tokens, "grid", lambda families, corpus, ks: grid)
         patch.setattr(joint, "SEARCHES", 1)
         read_once(patch)

@@ -18,6 +18,7 @@ UNTRUE = {  # sentences that a family makes untrue
     "backwards": r"\*\*agrees[^\n]*(describes -log|falls along)"
     r"|reverses[^\n]*holds in [12]|places apart|Take a larger N|is then 3|[1-9] of \d+ lines fall",
 }
+DRAWN = ("one-model", "no-hits")
 FEW = {"03_moderate_k": {"ks": [10]}, "06_emergence": {"ks": [1], "lengths": [1, 5]}}  # figures
 
 
@@ -32,6 +33,13 @@ def root(tmp_path_factory):
         read_once(p)
         write_degenerate(place)
         yield place
+
+
+@pytest.fixture(autouse=True)
+def few_figures(request, monkeypatch):
+    """Figures are drawn of families of one model or without hits, where drawing is hardest."""
+    if "family" in request.fixturenames and request.getfixturevalue("family") not in DRAWN:
+        monkeypatch.setattr("paper.show.style.svg_of", lambda figure: "<svg></svg>")
 
 
 def said(name, **parameters):

@@ -4,7 +4,6 @@ import re
 
 import nbformat
 import pytest
-from papermill import PapermillExecutionError, execute_notebook
 
 from paper.show.parameters import check_parameters
 from rbplib import InputError
@@ -46,6 +45,8 @@ def test_text_may_be_empty_where_its_comment_says_what_for():
 
 @pytest.mark.slow
 def test_plain_papermill_shows_the_sentence_in_place_of_a_traceback(tmp_path):
+    from papermill import PapermillExecutionError, execute_notebook
+
     source = ROOT / "notebooks/02_top1_law.ipynb"
     message = "rbp: corpora must be a list, not 'docs'."
     with pytest.raises(PapermillExecutionError, match=message):

@@ -206,11 +206,15 @@ def site(tmp_path_factory):
     }
     (place / "_toc.yml").write_text(yaml.safe_dump(contents))
     # Sphinx alone, of the configuration that jupyter-book writes: the book may outlive it
-    jupyter_book = Path(sys.executable).with_name("jupyter-book")
-    subprocess.run([jupyter_book, "config", "sphinx", place], check=True, capture_output=True)
     # another process: myst_nb registers itself for all later builds of this one
-    command = "-m", "sphinx", "-q", "-W", "-b", "html", place, place / "out"
-    done = python(*command, cwd=place, PYTHONPATH=f"{ROOT / 'book' / '_ext'}:{ROOT}")
+    code = """if True:
+        import sys
+        from jupyter_book.cli.main import sphinx
+        from sphinx.cmd.build import main
+        sphinx.main([sys.argv[1]], standalone_mode=False)
+        sys.exit(main(["-q", "-W", "-b", "html", *sys.argv[1:]]))"""
+    paths = f"{ROOT / 'book' / '_ext'}:{ROOT}"
+    done = python("-c", code, place, place / "out", cwd=place, PYTHONPATH=paths)
     assert not done.returncode, done.stderr[-3000:]
     built = {page: (place / "out" / f"{page}.html").read_text() for page in pages}
     return built, notebook, place / "out"

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 
 import rbplib as rbp
 from paper import recipes, tokens
@@ -50,6 +49,7 @@ def test_a_contest_knows_the_planted_form_beyond_the_spread_and_scores_it_as_lea
         assert np.isnan(contests["better_beyond_the_spread"]["the largest size"])
     assert contests["product"]["each size"] < 0.02 < contests["size"]["each size"]
     # the product, by the last of these
+    sm = pytest.importorskip("statsmodels.api")
     out, design = S == S.max(), sm.add_constant(np.log([S, D]).T)
     y = np.log(points.loss.to_numpy())
     missed = sm.OLS(y[~out], design[~out]).fit().predict(design[out]) - y[out]
