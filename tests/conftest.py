@@ -20,19 +20,14 @@ gc.set_threshold(100_000, 50, 50)  # as in the workflow: text is gathered in hal
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-LONGEST = ("test_book", "test_browser", "test_workflow", "test_pages", "test_stress", "test_site")
+# a book is made by one process while another is at the workflow
+LONGEST = ("test_book", "test_workflow", "test_browser", "test_pages", "test_stress", "test_site")
 
 
 def pytest_collection_modifyitems(items):
     """The longest files come first: what is last must be short, or one process waits."""
     turn = {name: i for i, name in enumerate(LONGEST)}
     items.sort(key=lambda item: turn.get(item.path.stem, len(turn)))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers():
-    """One process more than cores, as tests wait for programs, servers and a browser."""
-    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -56,17 +51,17 @@ def empty_root(tmp_path, monkeypatch):
 
 def shared(factory):
     """The folder that all test processes have together."""
-    place = factory.getbasetemp()
-    return place.parent if "PYTEST_XDIST_WORKER" in os.environ else place
+    folder = factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
 
 @pytest.fixture(scope="session")
 def small_book(tmp_path_factory):
     """The root of a small book: every notebook run once on planted tables, and every page built, by
     all processes that ask for it."""
-    with degenerate.root_of_its_own(shared(tmp_path_factory) / "book", degenerate.WHOLE) as place:
-        degenerate.write_book(place)
-    return place
+    with degenerate.root_of_its_own(shared(tmp_path_factory) / "book", degenerate.WHOLE) as root:
+        degenerate.write_book(root)
+    return root
 
 
 @pytest.fixture(scope="session")
@@ -84,14 +79,14 @@ def embedded(tmp_path_factory):
     from rbplib.families import load_corpus, one_at_a_time
     from rbplib.texts import load_documents
 
-    place, here = shared(tmp_path_factory) / "embedded", degenerate.ROOT / "results/text"
-    with one_at_a_time(place), pytest.MonkeyPatch.context() as patch:
-        if not place.exists():
-            (place / "families").mkdir(parents=True)
-            (place / "corpora").symlink_to(degenerate.ROOT / "corpora")
+    root, here = shared(tmp_path_factory) / "embedded", degenerate.ROOT / "results/text"
+    with one_at_a_time(root), pytest.MonkeyPatch.context() as patch:
+        if not root.exists():
+            (root / "families").mkdir(parents=True)
+            (root / "corpora").symlink_to(degenerate.ROOT / "corpora")
             if here.is_dir():
-                shutil.copytree(here, place / "results/text")
-        patch.setenv("RBP_ROOT", str(place))
+                shutil.copytree(here, root / "results/text")
+        patch.setenv("RBP_ROOT", str(root))
         for kind in KINDS:
             make_text(load_corpus(kind))  # where what is here is of other code or packages
         return {kind: (load_corpus(kind), load_documents(kind)) for kind in KINDS}

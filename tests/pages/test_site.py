@@ -8,9 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from hashlib import sha256
-from pathlib import Path
 
 import nbformat
 import pandas as pd
