@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from planted import planted_losses
 
 import rbplib as rbp
-from rbplib.estimators import ESTIMATORS
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +41,11 @@ def test_the_binomial_law_is_the_glm_of_statsmodels(losses):
 
 
 def test_a_planted_floor_comes_back_and_none_is_below_zero():
-    x = np.log(2000 * 3.0 ** np.arange(10))
-    losses = [0.3 + 5 * np.exp(-0.312346 * x), 2 * np.exp(-0.1 * x)]
-    params = ESTIMATORS["irreducible"].solve(np.stack(losses), x)
-    assert params[0] == pytest.approx([0.312346, np.log(5), 0.3], rel=1e-4)
-    assert params[1, 0] == pytest.approx(0.1, rel=2e-3)
+    S = 2000 * 3.0 ** np.arange(10)
+    law = rbp.fit(0.3 + 5 * S**-0.312346, "irreducible", S=S)
+    assert [*law.parameters.values()] == pytest.approx([0.312346, np.log(5), 0.3], rel=1e-4)
+    below = rbp.fit(2 * S**-0.1 - 0.05, "irreducible", S=S)
+    assert below.parameters["floor"] == 0 and below.status == "at a bound" != law.status
 
 
 DOUBTS = {  # hits (D, M) of totals (D, 1) and of those that were planted
