@@ -1,15 +1,8 @@
-"""Tiny random models of the paper's architectures, saved as the hub has them."""
+"""Tiny random models, saved as the hub has them."""
 
 import json
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-
-WIDE = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-SHAPES = {
-    "gpt2": {"n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 2},
-    "gpt_neox": WIDE | {"max_position_embeddings": 64, "intermediate_size": 64},
-}
-WIDTHS = ("n_embd", "hidden_size", "intermediate_size")
 
 
 def tokenizer(vocab=320):
@@ -25,21 +18,19 @@ def tokenizer(vocab=320):
     )
 
 
-def save_model(folder, kind="gpt2", scale=1, seed=0, words=None, rows=None):
-    """A random model with its tokenizer in a folder; `scale` multiplies its widths, its output has
-    so many rows. Returns the model."""
+def save_model(folder, scale=1, seed=0, words=None, rows=None):
+    """A random GPT-2 with its tokenizer in a folder, 32 times `scale` wide; its output has so many
+    rows."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import GPT2Config, GPT2LMHeadModel
 
     words = words or tokenizer()
-    widths = {name: SHAPES[kind][name] * scale for name in WIDTHS if name in SHAPES[kind]}
-    about = {"vocab_size": rows or len(words), "bos_token_id": 0, "eos_token_id": 0}
-    config = AutoConfig.for_model(kind, **SHAPES[kind] | widths | about)
+    shape = {"n_positions": 64, "n_embd": 32 * scale, "n_layer": 2, "n_head": 2}
+    shape |= {"vocab_size": rows or len(words), "bos_token_id": 0, "eos_token_id": 0}
+    config = GPT2Config(**shape)
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(config).eval()
-    model.save_pretrained(folder)
+    GPT2LMHeadModel(config).save_pretrained(folder)
     words.save_pretrained(folder)
-    return model
 
 
 def add_to_config(folder, **fields):

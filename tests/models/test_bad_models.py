@@ -23,7 +23,7 @@ WEIGHTS = "model.safetensors"
 def good(tmp_path_factory):
     """A small GPT-2 with its tokenizer, which every bad one starts from."""
     folder = tmp_path_factory.mktemp("good") / "m"
-    save_model(folder, "gpt2")
+    save_model(folder)
     return folder
 
 

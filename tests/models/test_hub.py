@@ -21,7 +21,7 @@ ID = "EleutherAI/pythia-14m"
 def small(tmp_path_factory):
     """A tiny model's folder."""
     folder = tmp_path_factory.mktemp("small") / "model"
-    save_model(folder, "gpt_neox")
+    save_model(folder)
     return folder
 
 

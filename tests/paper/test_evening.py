@@ -61,7 +61,7 @@ def test_an_evening(hub, tmp_path, capsys, monkeypatch):
 
     # a model that moves on the hub meanwhile, and one that fails
     repos["models", "a/m0"]["before"] = repos["models", "a/m0"]["main"]
-    save_model(tmp_path / "moved", "gpt2", seed=9)
+    save_model(tmp_path / "moved", seed=9)
     hub.add("models", "a/m0", tmp_path / "moved")
     monkeypatch.setattr(subprocess, "run", in_this_process)
     assert run("--delete-weights") == 1
