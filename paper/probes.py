@@ -18,12 +18,6 @@ PARTS = ("copyable", "other")  # of a text's tokens
 STRINGS = ("random", STRING, "excerpt")  # kinds of strings that are read twice
 COPYING, LOSS, FIRST = "copying (nats)", "loss (nats)", "−log RBP₁ (nats)"
 TEN = "ten in a row, if independent"
-NAMED = {  # curves whose stretch is compared
-    (COPYING, STRING): "copying",
-    (FIRST, "other"): "loss",
-    (TEN, "other"): "ten",
-    (FIRST, "copyable"): "text",
-}
 BATCH, WINDOW = 8, 256  # windows a step, and tokens of one
 REACH = 10**5.7  # T of Aoyama et al.
 WIDTH = 1.959963984540054  # standard errors of a 95% interval
@@ -284,22 +278,3 @@ def curves(trainings):
             curve = {"tokens": np.array(tokens) / 1e6, "value": np.array(value)}
             rows.append(row | {"what": what, "part": part} | curve)
     return rows
-
-
-def stretch(row):
-    """How many times the training tokens a curve of `curves` takes from a tenth to nine tenths of
-    its change; NaN where it never gets there."""
-    done = row["value"] - row["value"][0]
-    early, late = (first_below(row["tokens"], -done / done[-1], -share) for share in (0.1, 0.9))
-    return late / early
-
-
-def sudden_frame(rows):
-    """A row per training of `curves` that learned to copy: `stretch` of each of NAMED, and ratio,
-    the doublings of tokens that copying takes over those that the loss takes."""
-    frame = pd.DataFrame([row for row in rows if (row["what"], row["part"]) in NAMED])
-    frame["name"] = [*map(NAMED.get, zip(frame["what"], frame["part"], strict=True))]
-    frame["times"] = [*map(stretch, frame.to_dict("records"))]
-    frame = frame.pivot(index=["size", "seed", "onset"], columns="name", values="times")
-    frame = frame.reset_index().dropna(subset="onset")
-    return frame.assign(ratio=np.log(frame["copying"]) / np.log(frame["loss"]))

@@ -24,7 +24,6 @@ APART = 0.05  # in logs: sizes or numbers of tokens closer than that are no diff
 ALIGNED = 0.999  # a correlation of their logs from which their parts cannot be told apart
 HUBER = 1e-3  # in logs: where squares end in the objective of Hoffmann et al. 2022
 PRECISE = {"ftol": 1e-12, "xtol": 1e-10}  # of a search
-STEP = np.finfo(float).eps ** 0.5  # of SciPy's differences
 OUTLIER = 4.0  # standard deviations: further off the law a point counts as that far
 EXPONENTS = 0.02, 2.5  # the least and the largest
 CELLS, DRAWS, ROUNDS = 22, 16, 30  # a side of the first grid, draws in a cell, rounds of cells
@@ -161,13 +160,8 @@ def fit_form(S, D, loss, form, huber=None):
         return np.where(form.exponents, powers, theta)
 
     def miss(theta):
-        """How far each point is off, (..., n), by parameters (..., P)."""
-        return form.log_loss(values(theta)[..., None, :], design) - y
-
-    def slopes(theta):
-        """Derivatives (n, P) of `miss` as `least_squares` differences it, by one call."""
-        moved = theta + np.diag(STEP * np.maximum(np.abs(theta), 1) * np.where(theta < 0, -1, 1))
-        return ((miss(moved) - miss(theta)) / (moved.diagonal() - theta)[:, None]).T
+        """How far each point is off, (n,)."""
+        return form.log_loss(values(theta), design) - y
 
     # every set of exponents, and the last term at several shares of a middling loss
     starts, others = [], len(form.terms) - 1
@@ -184,7 +178,7 @@ def fit_form(S, D, loss, form, huber=None):
     starts = sorted(starts, key=squares)[:SEARCHES]
     if huber:
         how = PRECISE | {"gtol": 1e-12, "x_scale": "jac", "loss": "huber", "f_scale": huber}
-        ends = [least_squares(miss, start, slopes, **how) for start in starts]
+        ends = [least_squares(miss, start, **how) for start in starts]
         return JointLaw(form, centre, values(min(ends, key=lambda end: end.cost).x))
 
     ends = [leastsq(miss, start, maxfev=8000, full_output=True, **PRECISE)[0] for start in starts]
