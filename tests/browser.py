@@ -112,9 +112,9 @@ const heights = boxes.map((box) => box.dataset.done ? 0 : box.offsetHeight);
   const over = (box) => box.querySelector("svg")?.getBoundingClientRect().right
     > box.getBoundingClientRect().right;
   const moved = () => drawn().filter((svg, i) => svg && svg !== before[i]).length;
-  const told = Date.now();
+  const moving = Date.now();
   (function wait() {
-    if (moved() < boxes.length && Date.now() - told < 3000) return setTimeout(wait, 25);
+    if (moved() < boxes.length && Date.now() - moving < 3000) return setTimeout(wait, 25);
     const faults = { "figures that change their height when drawn": grown.length,
                      "knobs without a label": knobs.filter((k) => k && !k.closest("label")).length,
                      "figures that do not move": boxes.length - moved() };
@@ -256,9 +256,9 @@ def visit(driver, url, base):
     """{"faults": sentences about a page, none where it is as it should be; and how much of each
     part it has}."""
     load(driver, url)
-    asked = requests(driver)
+    addresses = requests(driver)
     weight = sum(
-        Path(unquote(urlsplit(x).path)).stat().st_size for x in set(asked) if x[:4] == "file"
+        Path(unquote(urlsplit(x).path)).stat().st_size for x in set(addresses) if x[:4] == "file"
     )
     driver.execute_async_script(EAGER)
     parts, wider = [driver.execute_script(COUNT)], [driver.execute_script(WIDER)]
@@ -269,9 +269,9 @@ def visit(driver, url, base):
     parts.append(driver.execute_async_script(MOVE))
     parts += [driver.execute_script(TEXTS), driver.execute_script(PREVIEW)]
     parts.append(driver.execute_async_script(UNFOLD))
-    asked += requests(driver)
+    addresses += requests(driver)
     faults = {
-        "asks outside": [x for x in asked if not x.startswith((base, "data:", "blob:"))],
+        "asks outside": [x for x in addresses if not x.startswith((base, "data:", "blob:"))],
         "complains": [e["message"] for e in driver.get_log("browser") if e["level"] == "SEVERE"],
         "formulas cut off on a phone": cut,
         "pixels wider than its window": [pixels for pixels in wider if pixels > 0],

@@ -86,28 +86,28 @@ WHOLE = [path.name for path in (ROOT / "book").iterdir() if path.name != "_execu
 
 
 @contextmanager
-def root_of_its_own(place, parts=PARTS):
-    """`place` as the root, with the checkout's notebooks and folders of its own for what is
+def root_of_its_own(root, parts=PARTS):
+    """`root` as the root, with the checkout's notebooks and folders of its own for what is
     planted; several processes may share it."""
     shared = ("notebooks", "published", "training", "models", "_config.yml", "_toc.yml")
-    with FileLock(f"{place}.lock"):
-        if not (place / "book").exists():
+    with FileLock(f"{root}.lock"):
+        if not (root / "book").exists():
             for folder in ("families", "corpora", "book"):
-                (place / folder).mkdir(parents=True)
+                (root / folder).mkdir(parents=True)
             for name in (*shared, "benchmarks", "CITATION.cff"):
-                (place / name).symlink_to(ROOT / name)
+                (root / name).symlink_to(ROOT / name)
             for name in parts:
-                (place / "book" / name).symlink_to(ROOT / "book" / name)
+                (root / "book" / name).symlink_to(ROOT / "book" / name)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RBP_ROOT", str(place))
-        patch.setenv("RBP_RESULTS", str(place / "results"))
+        patch.setenv("RBP_ROOT", str(root))
+        patch.setenv("RBP_RESULTS", str(root / "results"))
         patch.setenv("OMP_NUM_THREADS", "1")
-        yield place
+        yield root
 
 
 STORY = "nano-pythia"  # the family of the contents, and one whose architecture page 18 trains
 SHORT = {"corpora": [CORPUS], "n_bootstrap": 100}
-ASKED = {  # of single pages, so that each takes seconds; page 02 has two texts to choose from
+PARAMETERS = {  # of single pages, so that each takes seconds; page 02 has two texts to choose from
     "02_top1_law": {**SHORT, "corpora": [CORPUS, SECOND]},
     "09_appendix": {},
     "10_gpt2": {},
@@ -146,18 +146,18 @@ def write_book(root):
             (root / "corpora" / f"{name}.yml").write_text(f"path: {CORPUS}.jsonl\n")
 
     def run(name):
-        parameters, folder = ASKED.get(name, SHORT), pages.TOGETHER
+        parameters, folder = PARAMETERS.get(name, SHORT), pages.TOGETHER
         if not pages.is_once(name):
             folder, parameters = STORY, parameters | {"family": STORY}
         pages.run(pages.Page(name, folder, parameters), None)
 
-    def once(name, make, *of, wait=-1):
+    def once(name, make, *arguments, wait=-1):
         """Call `make`, unless another process has; one that is at it is waited for, or left."""
         made = root / "made" / name
         made.parent.mkdir(exist_ok=True)
         with suppress(Timeout), FileLock(f"{made}.lock", timeout=wait):
             if not made.exists():
-                make(*of)
+                make(*arguments)
                 made.touch()
 
     names = sorted(pages.notebooks().keys() - {LAST})

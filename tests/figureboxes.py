@@ -40,8 +40,8 @@ def texts(svg):
     shapes = {f"#{p.get('id')}": p for p in root.iter(f"{SVG}path") if p.get("id")}
     words, boxes = [], []
 
-    def walk(node, place):
-        place = transform(node.get("transform")) + place
+    def walk(node, moves):
+        moves = transform(node.get("transform")) + moves
         letters = [u for u in node if u.tag == f"{SVG}use" and LETTER.match(u.get(LINK))]
         corners = []
         for use in letters:
@@ -50,7 +50,7 @@ def texts(svg):
             points = np.array(re.findall(r"-?[\d.]+", shape.get("d") or ""), float).reshape(-1, 2)
             moved = transform(use.get("transform"))
             moved = moved.translate(float(use.get("x", 0)), float(use.get("y", 0)))
-            moved = transform(shape.get("transform")) + moved + place
+            moved = transform(shape.get("transform")) + moved + moves
             corners.extend(moved.transform(points))
         turned = re.search(r"rotate\((?!-?(?:0|90|180|270)\))", node.get("transform", ""))
         if corners and not turned:
@@ -59,7 +59,7 @@ def texts(svg):
             boxes.append([*np.min(corners, axis=0), *np.max(corners, axis=0)])
         for child in node:
             if child.tag not in (f"{SVG}defs", f"{SVG}clipPath"):
-                walk(child, place)
+                walk(child, moves)
 
     walk(root, Affine2D())
     return words, np.array(boxes).reshape(-1, 4), np.array([x, y, x + width, y + height])

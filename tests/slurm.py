@@ -28,13 +28,13 @@ ClusterName=stress
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser={user}
 SlurmdUser={user}
-AuthInfo=socket={place}/munge.socket
+AuthInfo=socket={root}/munge.socket
 SlurmctldPort={ports[0]}
 SlurmdPort={ports[1]}
-StateSaveLocation={place}/state
-SlurmdSpoolDir={place}/spool
-SlurmctldPidFile={place}/slurmctld.pid
-SlurmdPidFile={place}/slurmd.pid
+StateSaveLocation={root}/state
+SlurmdSpoolDir={root}/spool
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmdPidFile={root}/slurmd.pid
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 AccountingStorageType=accounting_storage/none
@@ -77,34 +77,34 @@ def jobs(model):
 
 
 @contextmanager
-def slurm(place):
+def slurm(root):
     """A cluster of one node, this one, until the block ends; else a RuntimeError with what was
     said."""
-    for folder in (place, place / "state", place / "spool"):
+    for folder in (root, root / "state", root / "spool"):
         folder.mkdir(mode=0o755)
-    (place / "munge.key").touch(mode=0o600)
-    (place / "munge.key").write_bytes(os.urandom(64))
+    (root / "munge.key").touch(mode=0o600)
+    (root / "munge.key").write_bytes(os.urandom(64))
     with socket.socket() as a, socket.socket() as b:
         ports = [s.bind(("127.0.0.1", 0)) or s.getsockname()[1] for s in (a, b)]
     host, user = socket.gethostname().split(".")[0], getpass.getuser()
-    (place / "slurm.conf").write_text(CONF.format(place=place, host=host, user=user, ports=ports))
-    os.environ["SLURM_CONF"] = str(place / "slurm.conf")  # steps of jobs are not told of it
-    srun = f'#!/bin/sh\nSLURM_CONF={place}/slurm.conf exec {shutil.which("srun")} "$@"\n'
-    (place / "srun").write_text(srun)
-    (place / "srun").chmod(0o755)
-    os.environ["PATH"] = f"{place}:{os.environ['PATH']}"
-    files = [f"--{k}-file={place}/munge.{k}" for k in ("key", "log", "pid", "seed")]
-    munged = ["munged", "--force", "--foreground", *files, f"--socket={place}/munge.socket"]
+    (root / "slurm.conf").write_text(CONF.format(root=root, host=host, user=user, ports=ports))
+    os.environ["SLURM_CONF"] = str(root / "slurm.conf")  # steps of jobs are not told of it
+    srun = f'#!/bin/sh\nSLURM_CONF={root}/slurm.conf exec {shutil.which("srun")} "$@"\n'
+    (root / "srun").write_text(srun)
+    (root / "srun").chmod(0o755)
+    os.environ["PATH"] = f"{root}:{os.environ['PATH']}"
+    files = [f"--{k}-file={root}/munge.{k}" for k in ("key", "log", "pid", "seed")]
+    munged = ["munged", "--force", "--foreground", *files, f"--socket={root}/munge.socket"]
     running, until = [], time.monotonic() + 30
     try:
         for command in (munged, ["slurmctld", "-D"], ["slurmd", "-D"]):
-            log = (place / f"{command[0]}.said").open("w")
+            log = (root / f"{command[0]}.said").open("w")
             running.append(subprocess.Popen(command, stdout=log, stderr=log))
             time.sleep(1)
         while answer("sinfo", "--noheader", "--format=%T") != "idle":
             if time.monotonic() > until or any(d.poll() is not None for d in running):
-                said = ((place / f"{name}.said").read_text()[-200:] for name in DAEMONS)
-                raise RuntimeError(" | ".join(said))
+                logs = ((root / f"{name}.said").read_text()[-200:] for name in DAEMONS)
+                raise RuntimeError(" | ".join(logs))
             time.sleep(0.5)
         yield
         answer("scancel", "--full", "--user", user)
@@ -114,11 +114,11 @@ def slurm(place):
             daemon.wait()
 
 
-def measured(count, place, results, expected, hog, cancel):
+def measured(count, root, results, expected, hog, cancel):
     """One run of the measuring steps, m1's first job cancelled or not; MB asked for m0 at most."""
-    flow, log = ROOT / "workflow", place / "logs" / "toy-m1.log"
+    flow, log = ROOT / "workflow", root / "logs" / "toy-m1.log"
     command = [sys.executable, "-m", "snakemake", "--snakefile", flow / "Snakefile"]
-    command += ["--directory", place, "--profile", flow / "profiles" / "slurm", "--config"]
+    command += ["--directory", root, "--profile", flow / "profiles" / "slurm", "--config"]
     command += ["families=toy", "corpora=lines,more", "--"]
     command += [f"logs/done/measure/toy/{model}" for model in MODELS]
     log.unlink(missing_ok=True)
@@ -129,22 +129,22 @@ def measured(count, place, results, expected, hog, cancel):
         time.sleep(0.5)
     if cancel:
         answer("scancel", jobs("m1")[-1][0])
-    said = run.communicate(timeout=NEVER)[0]
+    output = run.communicate(timeout=NEVER)[0]
     # whole at the end; what failed was sent again once, for twice the memory
     tries, fine = 1 + cancel, run.returncode == 0 and left(results) == expected
     tried = {model: jobs(model)[before[model] :] for model in MODELS}
     for rows in tried.values():
         fine &= [state == "COMPLETED" for _, state, _ in rows] == [False, True][-tries:]
         fine &= all(rows[0][2] * (1 + i) == mb for i, (*_, mb) in enumerate(rows))
-    count.take(fine, f"{results.name}: {tried} {said[-600:]}")
-    judge(count, place, results, expected, results.name)
+    count.take(fine, f"{results.name}: {tried} {output[-600:]}")
+    judge(count, root, results, expected, results.name)
     for model, rows in tried.items():
         states = ", then ".join(f"{state} at {mb} MB" for _, state, mb in rows)
         count.note += f"; {results.name} {model} {states}"
     return max((mb for *_, mb in tried["m0"]), default=0)
 
 
-def cluster(place):
+def cluster(root):
     """Two runs by workflow/profiles/slurm of the toy family, a job a model; what fails is sent
     again for more."""
     missing = [daemon for daemon in DAEMONS if not shutil.which(daemon)]
@@ -154,21 +154,21 @@ def cluster(place):
         return count
     # what a run leaves that is no job
     command = [sys.executable, "-m", "rbplib", "measure", "--family=toy", "--corpus=lines,more"]
-    environment = os.environ | {"RBP_ROOT": str(place), "OMP_NUM_THREADS": "1"}
-    command += ["--quiet", f"--results={place / 'whole'}"]
+    environment = os.environ | {"RBP_ROOT": str(root), "OMP_NUM_THREADS": "1"}
+    command += ["--quiet", f"--results={root / 'whole'}"]
     subprocess.run(command, env=environment, check=True, cwd=ROOT)
-    count.note, expected = "", left(place / "whole")
+    count.note, expected = "", left(root / "whole")
     for name in ("notebooks", "published", "training", "benchmarks", "_config.yml", "_toc.yml"):
-        (place / name).symlink_to(ROOT / name)
-    (place / "hook").mkdir()
-    (place / "hook" / "sitecustomize.py").write_text(HOG)
-    os.environ["PYTHONPATH"] = f"{place / 'hook'}:{ROOT}"
+        (root / name).symlink_to(ROOT / name)
+    (root / "hook").mkdir()
+    (root / "hook" / "sitecustomize.py").write_text(HOG)
+    os.environ["PYTHONPATH"] = f"{root / 'hook'}:{ROOT}"
     try:
-        with slurm(place / "slurm"):
-            most = measured(count, place, place / "undisturbed", expected, 0, False)
+        with slurm(root / "slurm"):
+            most = measured(count, root, root / "undisturbed", expected, 0, False)
             # half of what is too much: the fork that measures shares it, and is counted with it
             hog = (most + 300) // 2
-            measured(count, place, place / "disturbed", expected, hog, True)
+            measured(count, root, root / "disturbed", expected, hog, True)
     except RuntimeError as error:
         count.note = f"skipped: the daemons do not run here: {error}"
     return count

@@ -100,29 +100,29 @@ class Count:
 # ---- a root of two tiny models and two texts, and what a run of it leaves
 
 
-def workshop(place):
+def workshop(root):
     """A root with the family `toy` of two random models and two corpora of its own."""
     from tests.ranks.workshop import write_lines, write_root
 
-    write_root(place, models=2)
-    write_lines(place / "more.jsonl", 10)
-    (place / "corpora/more.yml").write_text("path: more.jsonl\n")
-    return place
+    write_root(root, models=2)
+    write_lines(root / "more.jsonl", 10)
+    (root / "corpora/more.yml").write_text("path: more.jsonl\n")
+    return root
 
 
-def begin(place, command, **pipes):
+def begin(root, command, **pipes):
     """A program in a process group of its own, with pipes."""
-    environment = os.environ | {"RBP_ROOT": str(place), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"RBP_ROOT": str(root), "OMP_NUM_THREADS": "1"}
     environment |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
     environment["PYTHONSAFEPATH"] = "1"  # a root holds an rbplib without its workflow
-    how = {"text": True, "cwd": place, "start_new_session": True, "env": environment}
+    how = {"text": True, "cwd": root, "start_new_session": True, "env": environment}
     return subprocess.Popen([sys.executable, *command], **how, **pipes)
 
 
 @cache
-def server(place):
+def server(root):
     """A process that has imported what takes longer than to measure: each run is a fork of it."""
-    return begin(place, ["-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    return begin(root, ["-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
 class Run:
@@ -130,8 +130,8 @@ class Run:
 
     returncode = None
 
-    def __init__(self, place, results, **variables):
-        self.process, self.says = server(place), Path(f"{results}.says")
+    def __init__(self, root, results, **variables):
+        self.process, self.says = server(root), Path(f"{results}.says")
         print(json.dumps({"RBP_RESULTS": str(results)} | variables), file=self.process.stdin)
         self.process.stdin.flush()
         self.pid = int(self.process.stdout.readline())
@@ -146,9 +146,9 @@ class Run:
             raise subprocess.TimeoutExpired("a run", seconds)
 
 
-def run(place, results, **variables):
+def run(root, results, **variables):
     """(exit code, standard error) of such a run, to its end."""
-    process = Run(place, results, **variables)
+    process = Run(root, results, **variables)
     process.wait(NEVER)
     return process.returncode, process.says.read_text()
 
@@ -160,18 +160,18 @@ def left(folder):
 
 
 @cache
-def whole(place):
+def whole(root):
     """(what a run leaves that nothing befell, its seconds)."""
     began = time.monotonic()
-    code, words = run(place, place / "whole")
+    code, words = run(root, root / "whole")
     assert code == 0, words
-    return left(place / "whole"), time.monotonic() - began
+    return left(root / "whole"), time.monotonic() - began
 
 
-def judge(count, place, results, expected, what, processes=1):
+def judge(count, root, results, expected, what, processes=1):
     """Run the same command again, in several processes at once: each must end well, and all leave
     just what an undisturbed run does; each table is measured by one of them."""
-    code, words = run(place, results, OTHERS=str(processes - 1))
+    code, words = run(root, results, OTHERS=str(processes - 1))
     files = left(results)
     names = sorted(name for name in expected | files if expected.get(name) != files.get(name))
     tables = [target for _, target in called(results, "replace") if target.endswith(".parquet")]
@@ -187,8 +187,8 @@ def called(results, name):
 
 def flipped(data, draw):
     """Bytes of which one bit is the other."""
-    place = draw.randrange(len(data))
-    return data[:place] + bytes([data[place] ^ 1 << draw.randrange(8)]) + data[place + 1 :]
+    at = draw.randrange(len(data))
+    return data[:at] + bytes([data[at] ^ 1 << draw.randrange(8)]) + data[at + 1 :]
 
 
 def one_sentence(code, words):
@@ -215,13 +215,13 @@ def kill(process, draw):
             os.kill(process.pid, end)
 
 
-def kills(place, tries=30, processes=1):
+def kills(root, tries=30, processes=1):
     """A measuring killed at a random instant; most often while something is written."""
     count, draw = Count("kills"), random.Random(0)
-    expected, seconds = whole(place)
+    expected, seconds = whole(root)
     for number in range(tries):
-        results = place / f"killed-{number}"
-        process = Run(place, results, SLEEP="0.2")
+        results = root / f"killed-{number}"
+        process = Run(root, results, SLEEP="0.2")
         # first while it writes beside the rows so far, then at any time, or while it writes
         kinds = ("*.part", ".*part.*") if not number else ("*.part",) if number % 3 else ()
         while process.poll() is None and not all(any(results.rglob(kind)) for kind in kinds):
@@ -236,8 +236,8 @@ def kills(place, tries=30, processes=1):
         # rows that are gone on from, and every second time damaged ones; and another model's
         for part in results.rglob("*.part") if number % 2 else ():
             part.write_bytes(flipped(part.read_bytes(), draw))
-        leave_others_rows(place / "whole", results)
-        judge(count, place, results, expected, f"killed {number}", processes)
+        leave_others_rows(root / "whole", results)
+        judge(count, root, results, expected, f"killed {number}", processes)
     return count
 
 
@@ -253,9 +253,9 @@ def leave_others_rows(whole, results):
             write_table(part, columns, table.record | other)
 
 
-def calls(place):
+def calls(root):
     """Each file takes its name by a renaming, after it is on the disk; no kill can show this."""
-    count, (expected, _), results = Count("calls"), whole(place), place / "whole"
+    count, (expected, _), results = Count("calls"), whole(root), root / "whole"
     synced = {path for (path,) in called(results, "fsync")}
     opened = {path for (path,) in called(results, "open")}
     safe = {target for source, target in called(results, "replace") if source in synced - {target}}
@@ -264,11 +264,11 @@ def calls(place):
     return count
 
 
-def damage(place, tries=100):
+def damage(root, tries=100):
     """A bit of a table, or of its record, is another; or numbers, whose checksum alone says so."""
     count, draw = Count("damage"), random.Random(0)
-    whole(place)
-    path, copy = next((place / "whole").rglob("*.parquet")), place / "damaged.parquet"
+    whole(root)
+    path, copy = next((root / "whole").rglob("*.parquet")), root / "damaged.parquet"
     data, table = path.read_bytes(), read_table(path)
     record = read_metadata(path).metadata[KEY]
     for read, part in {read_record: record, read_table: data}.items():
@@ -288,60 +288,60 @@ def refuses(read, path):
         return True
 
 
-def together(place, rounds=4):
+def together(root, rounds=4):
     """Processes that measure the same tables at once."""
-    count, (expected, _) = Count("together"), whole(place)
+    count, (expected, _) = Count("together"), whole(root)
     for number in range(rounds):
         processes = 2 + (number + 1) % 3
-        judge(count, place, place / f"together-{number}", expected, f"round {number}", processes)
+        judge(count, root, root / f"together-{number}", expected, f"round {number}", processes)
     return count
 
 
 @contextmanager
-def small_disk(place, **limits):
+def small_disk(root, **limits):
     """A disk of few bytes or files; yields a call that gives it room."""
-    place.mkdir()
+    root.mkdir()
     limits = {"size": "64m", "nr_inodes": 10_000} | limits
     options = ",".join(f"{key}={value}" for key, value in limits.items())
-    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", place]
+    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", root]
     subprocess.run(mount, check=True, capture_output=True)
-    more = ["mount", "-o", "remount,size=64m,nr_inodes=10000", place]
+    more = ["mount", "-o", "remount,size=64m,nr_inodes=10000", root]
     try:
         yield lambda: subprocess.run(more, check=True)
     finally:
-        subprocess.run(["umount", "-l", place], check=True)
+        subprocess.run(["umount", "-l", root], check=True)
 
 
-def disks(place, tries=10):
+def disks(root, tries=10):
     """A disk that is full of bytes or files: one sentence; with room, the next run goes on."""
     count, draw = Count("disks"), random.Random(0)
     if os.geteuid() or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         count.note = "(skipped: mounting needs root)"
         return count
-    expected, _ = whole(place)
+    expected, _ = whole(root)
     for number in range(tries):
         limits = {"size": f"{4 * draw.randint(1, 16)}k"}
         if number % 2:
             limits = {"nr_inodes": draw.randint(2, 14)}
-        with small_disk(place / f"disk-{number}", **limits) as widen:
-            results = place / f"disk-{number}" / "results"
-            code, words = run(place, results)
+        with small_disk(root / f"disk-{number}", **limits) as widen:
+            results = root / f"disk-{number}" / "results"
+            code, words = run(root, results)
             fine = code == 0 or one_sentence(code, words)
             count.take(fine, f"{limits}: code {code}, {words[-300:]}")
             widen()
-            judge(count, place, results, expected, str(limits))
+            judge(count, root, results, expected, str(limits))
     return count
 
 
-def book(place, tries=8):
+def book(root, tries=8):
     """A small book, stopped again and again until it is made: no whole table is made again."""
     from test_workflow import WORDS, write_root
 
-    count, draw, results = Count("book"), random.Random(0), place / "results"
-    write_root(place)
+    count, draw, results = Count("book"), random.Random(0), root / "results"
+    write_root(root)
     command = ["-m", "rbplib", "book", *WORDS]
     for number in range(tries):
-        process = begin(place, command, stdout=subprocess.DEVNULL)
+        process = begin(root, command, stdout=subprocess.DEVNULL)
         with suppress(subprocess.TimeoutExpired):
             process.wait(draw.uniform(5, 40))
         before = {item for item in left(results).items() if item[0].endswith(".parquet")}
@@ -349,10 +349,10 @@ def book(place, tries=8):
         process.wait(NEVER)
         lost = [name for name, _ in before - {*left(results).items()}]
         count.take(not lost, f"stop {number}: of another content {lost}")
-    process = begin(place, command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = begin(root, command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     words = process.communicate(timeout=NEVER)[1]
     hidden = [p for p in results.rglob("*") if p.suffix in (".tmp", ".part")]
-    made = process.returncode == 0 and (place / "_build/html/index.html").is_file()
+    made = process.returncode == 0 and (root / "_build/html/index.html").is_file()
     count.take(made and not hidden, f"at last: left {hidden}, {words[-500:]}")
     return count
 
@@ -365,9 +365,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="stress-") as folder:
         toys = workshop(Path(folder) / "toys")
         for name in sys.argv[1:] or PARTS:
-            place = Path(folder) / name
-            place.mkdir()
-            count = PARTS[name](place if name == "book" else toys)
+            root = Path(folder) / name
+            root.mkdir()
+            count = PARTS[name](root if name == "book" else toys)
             failed |= bool(count.failures)
             print(count, flush=True)
     return int(failed)

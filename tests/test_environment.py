@@ -75,11 +75,11 @@ def test_multiprocess_is_one_wheel_for_every_python():
 @pytest.fixture
 def make(tmp_path):
     """Run make in a copy of what it reads, on a PATH that holds what is named."""
-    place, commands = tmp_path / "checkout", tmp_path / "bin"
-    for folder in (place, commands):
+    checkout, commands = tmp_path / "checkout", tmp_path / "bin"
+    for folder in (checkout, commands):
         folder.mkdir()
     for name in ("Makefile", "pyproject.toml", *LOCKS):
-        shutil.copy(ROOT / name, place)
+        shutil.copy(ROOT / name, checkout)
     for name in ("sh", "sed", "rm", "touch", "mkdir", "cp", "chmod"):
         (commands / name).symlink_to(shutil.which(name))
 
@@ -91,7 +91,7 @@ def make(tmp_path):
             (commands / name).chmod(0o755)
         command = [shutil.which("make"), *arguments]
         env = {"PATH": str(commands), **dict(variables)}
-        return subprocess.run(command, cwd=place, env=env, capture_output=True, text=True)
+        return subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True)
 
     return run
 
@@ -111,13 +111,13 @@ HOSTILE = "a';touch ran;'b`touch ran`$(shell touch ran)\"$$(touch ran)$HOME"
     ],
 )  # fmt: skip
 def test_names_given_to_make_are_handed_on_and_never_commands(make, tmp_path, words, said):
-    place = tmp_path / "checkout"
-    (place / ".venv/bin").mkdir(parents=True)
-    (place / ".venv/.ready").touch()
-    shutil.copy(shutil.which("echo"), place / ".venv/bin/python")
+    checkout = tmp_path / "checkout"
+    (checkout / ".venv/bin").mkdir(parents=True)
+    (checkout / ".venv/.ready").touch()
+    shutil.copy(shutil.which("echo"), checkout / ".venv/bin/python")
     done = make(*words)
     assert done.returncode == 0 and done.stdout.endswith(f"{said}\n"), done.stdout + done.stderr
-    assert not (place / "ran").exists()
+    assert not (checkout / "ran").exists()
 
 
 PROGRAM = """#!/bin/sh
@@ -136,27 +136,27 @@ esac
 @pytest.mark.parametrize("stop", ["-r .uv.lock", "requirements-first.lock", "-r requirements.lock"])
 def test_an_environment_that_was_killed_is_begun_anew(make, tmp_path, stop):
     """At whatever it was killed, half a package may lie there that would pass for a whole one."""
-    place, log = tmp_path / "checkout", tmp_path / "log"
+    checkout, log = tmp_path / "checkout", tmp_path / "log"
     program = tmp_path / "program"
     program.write_text(PROGRAM.format(log=log, stop=stop))
     program.chmod(0o755)
     assert make("env", f"PYTHON={program}").returncode
-    (place / ".venv/half").touch()
+    (checkout / ".venv/half").touch()
     program.write_text(PROGRAM.format(log=log, stop="nothing"))
     done = make("env", f"PYTHON={program}")
     assert done.returncode == 0, done.stderr
-    assert (place / ".venv/.ready").exists() and not (place / ".venv.begun").exists()
-    assert not (place / ".venv/half").exists() and log.read_text().count("-m venv --clear") == 2
+    assert (checkout / ".venv/.ready").exists() and not (checkout / ".venv.begun").exists()
+    assert not (checkout / ".venv/half").exists() and log.read_text().count("-m venv --clear") == 2
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 def test_an_environment_of_a_user_is_never_cleared_and_gets_pip(make, tmp_path):
-    place, log = tmp_path / "checkout", tmp_path / "log"
+    checkout, log = tmp_path / "checkout", tmp_path / "log"
     (tmp_path / "own/bin").mkdir(parents=True)
     for name in ("python", "uv"):
         (tmp_path / "own/bin" / name).write_text(PROGRAM.format(log=log, stop="nothing"))
         (tmp_path / "own/bin" / name).chmod(0o755)
-    (place / ".nopip").touch()
+    (checkout / ".nopip").touch()
     done = make("env", f"VENV={tmp_path}/own", variables={"PIP_FIND_LINKS": "/wheels"})
     assert done.returncode == 0 and "without a hash" in done.stdout
     assert "-m venv" not in log.read_text() and "-m ensurepip" in log.read_text()
@@ -200,10 +200,10 @@ def test_services_of_others_install_by_hashes():
 
 def test_notices_are_of_the_versions_of_the_scripts_that_the_site_holds():
     head = (ROOT / "book/_static/vendor/LICENSES.txt").read_text().split("===")[0]
-    told = dict(line.split() for line in head.splitlines() if len(line.split()) == 2)
+    versions = dict(line.split() for line in head.splitlines() if len(line.split()) == 2)
     mathjax = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static/mathjax"
     version = re.search(r'VERSION="([^"]+)"', (mathjax / "startup.js").read_text())
-    assert told["mathjax"] == version[1]
-    assert told["vega"] == vl_convert.get_vega_version()
-    assert told["vega-embed"] == vl_convert.get_vega_embed_version()
-    assert told["vega-lite"].startswith(vl_convert.get_vegalite_versions()[-1] + ".")
+    assert versions["mathjax"] == version[1]
+    assert versions["vega"] == vl_convert.get_vega_version()
+    assert versions["vega-embed"] == vl_convert.get_vega_embed_version()
+    assert versions["vega-lite"].startswith(vl_convert.get_vegalite_versions()[-1] + ".")

@@ -28,9 +28,9 @@ def test_a_workflow_runs_what_is_here(path):
             assert ("uses" in step) != ("run" in step)
             assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step.get("uses", "a/b@" + 40 * "0"))
             assert set(re.findall(r"\bmake (\w+)", step.get("run", ""))) <= targets
-    said = path.read_text()
-    keys = re.findall(r"hashFiles\((.*?)\)", said)
-    assert "actions/cache@" in said and "'requirements*.lock'" in keys[0]
+    text = path.read_text()
+    keys = re.findall(r"hashFiles\((.*?)\)", text)
+    assert "actions/cache@" in text and "'requirements*.lock'" in keys[0]
     for name in re.findall(r"'(.*?)'", ", ".join(keys)):
         assert any(ROOT.glob(name)), name
 

@@ -129,12 +129,12 @@ def test_no_style_or_own_script_loads_anything_from_outside(built_html):
 
 
 @pytest.mark.parametrize(
-    "place, fault", [((0.51, 0.505), "overlap"), ((0.99, 0.1), "cut"), ((0.5, 0.2), "")]
+    "point, fault", [((0.51, 0.505), "overlap"), ((0.99, 0.1), "cut"), ((0.5, 0.2), "")]
 )
-def test_texts_of_a_figure_that_meet_or_are_cut_are_found(place, fault):
+def test_texts_of_a_figure_that_meet_or_are_cut_are_found(point, fault):
     figure = plt.figure()
     figure.text(0.5, 0.5, "one")
-    figure.text(*place, "two")
+    figure.text(*point, "two")
     sentences = figureboxes.faults(style.svg_of(figure))
     plt.close(figure)
     assert [fault in sentence for sentence in sentences] == [True] * bool(fault)

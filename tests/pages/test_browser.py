@@ -43,8 +43,8 @@ def test_a_browser_finds_no_fault(built_html):
     visits = opened(without_network(), built_html, *chosen)
     assert {name: visit["faults"] for name, visit in visits.items() if visit["faults"]} == {}
     # something to look at
-    for of in ("math", "figures", "texts", "previews", "drawn later", "unfolded"):
-        assert sum(visit[of] for visit in visits.values()) > 1
+    for part in ("math", "figures", "texts", "previews", "drawn later", "unfolded"):
+        assert sum(visit[part] for visit in visits.values()) > 1
     if AXE.is_file():  # no part of this project: `npm pack axe-core`, RBP_AXE=.../axe.min.js
         audits = opened([], "--axe", AXE, built_html, *chosen)
         assert {name: faults for name, faults in audits.items() if faults} == {}

@@ -64,7 +64,7 @@ def test_intervals_that_hold_are_counted_as_the_independent_cases_they_are_worth
         own = rng.normal(size=(5, 1, 1)) + rng.normal(size=(1, 5, 1))
         error = np.sqrt(sharing / 2) * own + np.sqrt(1 - sharing) * rng.normal(size=(5, 5, 4))
         columns = {"error": error, "family": family, "corpus": corpus}
-        frame = pd.DataFrame({name: of.ravel() for name, of in columns.items()})
+        frame = pd.DataFrame({name: values.ravel() for name, values in columns.items()})
         worth = independent(frame.error, frame)
         rejected.append(evidence.covers(frame.error.abs().lt(1.96).mean(), worth) == 0)
         # intervals half as wide as they should be
@@ -170,14 +170,14 @@ def test_a_page_keeps_its_rows_and_findings_count_them(shown):
     assert nothing.finding == "not measured here"
     # links to the line on each of its pages, and to the code
     links = re.findall(r'data-page="([^"]+)">([^<]+)', findings.links_of(judged))
-    lines = [(f"_executed/{of}/03_moderate_k#claim-moderate_line", of) for of in "fg"]
+    lines = [(f"_executed/{name}/03_moderate_k#claim-moderate_line", name) for name in "fg"]
     assert links == [*lines, ("_executed/f/03_moderate_k#code-moderate_line", "code")]
 
 
 def decided(**outcomes):
     """Claims that hold in four of four cases, or in none."""
     rows = claims.cases([{"k": 1, "alpha": 0.05, "r2": 1.0, "ci_known": (0, 1)}] * 4)
-    return {name: claims.judge(name, rows, [of] * 4) for name, of in outcomes.items()}
+    return {name: claims.judge(name, rows, [holds] * 4) for name, holds in outcomes.items()}
 
 
 def test_kinds_of_evidence_stand_side_by_side(monkeypatch):
@@ -245,17 +245,19 @@ def test_ranks_of_the_authors_are_evidence_of_theirs_alone(shown):
     claims.claim("gpt2_lognormal", ratios, [NO, YES])
     shown[1]("09_appendix")
     collected = claims.collected("gpt2_lognormal", "09_appendix", ["all"])
-    kinds = [findings.kind(of) for of in (finding, collected, WORDS["gpt2_lognormal"])]
+    kinds = [findings.kind(judged) for judged in (finding, collected, WORDS["gpt2_lognormal"])]
     assert kinds == [findings.AUTHORS] * 2 + [findings.FIGURES]
 
 
 def test_every_claim_has_its_statement_its_words_and_its_pages():
     listed = findings.read_yaml(root() / "book" / "findings.yml")
-    names = [name for rows in listed.values() for of in rows.values() for name in of]
+    names = [name for rows in listed.values() for claimed in rows.values() for name in claimed]
     assert len(set(names)) == len(names) and set(names) == set(WORDS)
     assert [len(rows) for rows in listed.values()] == [18, 12]
     for words in WORDS.values():
-        paths = [root() / ("book" if "/" in of else "notebooks") / f"{of}.md" for of in words.pages]
+        paths = [
+            root() / ("book" if "/" in page else "notebooks") / f"{page}.md" for page in words.pages
+        ]
         assert all(path.is_file() for path in paths), words.name
         assert words.basis in {"measured", "proved", *findings.BASIS}
         assert bool(words.proved) == (words.basis == "proved") != bool(words.changes)

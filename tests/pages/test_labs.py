@@ -37,16 +37,16 @@ def bundle():
 def class_room(tmp_path_factory, bundle):
     """(Folder of the unpacked bundles of a planted family, the family's rank tables on its first
     corpus)."""
-    place = write_family(tmp_path_factory.mktemp("labs"))
+    root = write_family(tmp_path_factory.mktemp("labs"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RBP_ROOT", str(place))
-        patch.setenv("RBP_RESULTS", str(place / "results"))
-        made = bundle.make_bundle(["synthetic"], place / "labs.zip")
+        patch.setenv("RBP_ROOT", str(root))
+        patch.setenv("RBP_RESULTS", str(root / "results"))
+        made = bundle.make_bundle(["synthetic"], root / "labs.zip")
         tables = family_tables("synthetic", min(CORPORA))[0]
     for zipped in made:
         with zipfile.ZipFile(zipped) as z:
-            z.extractall(place / "unpacked")
-    return place / "unpacked" / "labs", tables
+            z.extractall(root / "unpacked")
+    return root / "unpacked" / "labs", tables
 
 
 @pytest.fixture(scope="module")
@@ -131,24 +131,24 @@ def test_students_get_no_solution_and_teachers_all(class_room, page):
 
 
 def test_a_family_that_was_not_measured_is_one_sentence(tmp_path, bundle, capsys, monkeypatch):
-    place = write_family(tmp_path, documents=5)
-    monkeypatch.setenv("RBP_ROOT", str(place))
-    monkeypatch.setenv("RBP_RESULTS", str(place / "nothing"))
+    root = write_family(tmp_path, documents=5)
+    monkeypatch.setenv("RBP_ROOT", str(root))
+    monkeypatch.setenv("RBP_RESULTS", str(root / "nothing"))
     assert bundle.main(["synthetic", "-o", str(tmp_path / "x")]) == 2
     assert capsys.readouterr().err.count("\n") == 1 and not (tmp_path / "x").exists()
 
 
 def test_a_bundle_is_made_again_only_where_a_table_changed(class_room, bundle, monkeypatch):
-    place, made = class_room[0].parents[1], []
-    monkeypatch.setenv("RBP_ROOT", str(place))
+    root, made = class_room[0].parents[1], []
+    monkeypatch.setenv("RBP_ROOT", str(root))
     monkeypatch.setattr(bundle, "write_class", lambda *_: made.append(1) or 1 / 0)
     folder = bundle.kept(["synthetic"])
     folder.mkdir(parents=True)
     for name in ("labs.zip", "labs-teacher.zip"):
         (folder / name).write_bytes(b"kept")
-    assert bundle.main(["synthetic", "-o", str(place / "out")]) == 0 and not made
-    assert (place / "out/labs.zip").read_bytes() == b"kept"
-    table = next(place.glob("results/ranks/synthetic/*/*.parquet"))
+    assert bundle.main(["synthetic", "-o", str(root / "out")]) == 0 and not made
+    assert (root / "out/labs.zip").read_bytes() == b"kept"
+    table = next(root.glob("results/ranks/synthetic/*/*.parquet"))
     table.write_bytes(table.read_bytes() + b" ")
     with pytest.raises(ZeroDivisionError):
-        bundle.main(["synthetic", "-o", str(place / "out")])
+        bundle.main(["synthetic", "-o", str(root / "out")])

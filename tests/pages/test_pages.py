@@ -25,14 +25,14 @@ FEW = {"03_moderate_k": {"ks": [10]}, "06_emergence": {"ks": [1], "lengths": [1,
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     with (
-        root_of_its_own(tmp_path_factory.mktemp("pages")) as place,
+        root_of_its_own(tmp_path_factory.mktemp("pages")) as folder,
         pytest.MonkeyPatch.context() as p,
     ):
         # a third of the time, and nobody looks at these figures
         p.setattr("matplotlib.layout_engine.ConstrainedLayoutEngine.execute", lambda *_: None)
         read_once(p)
-        write_degenerate(place)
-        yield place
+        write_degenerate(folder)
+        yield folder
 
 
 @pytest.fixture(autouse=True)

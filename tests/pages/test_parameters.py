@@ -74,5 +74,5 @@ def test_a_page_follows_from_each_file_that_it_reads():
         files = pages.follows(notebook)
         for path in [notebook.with_suffix(".md"), *files & {*(ROOT / "paper").rglob("*.py")}]:
             for words in re.findall(r'\bheld\(("[^)]*")\)', path.read_text()):
-                place = ROOT.joinpath(*re.findall(r'"(.*?)"', words))
-                assert any(file.is_relative_to(place) for file in files), f"{name}: {place}"
+                path = ROOT.joinpath(*re.findall(r'"(.*?)"', words))
+                assert any(file.is_relative_to(path) for file in files), f"{name}: {path}"

@@ -139,10 +139,10 @@ def planted_page():
     return new_notebook(cells=cells, metadata={"rbp": record, **KERNEL})
 
 
-def write_planted(place):
-    """Planted pages below `place`/book, and what the extensions read beside them; their names."""
-    executed = place / "book" / "_executed"
-    (place / "logs/runs").mkdir(parents=True)
+def write_planted(root):
+    """Planted pages below `root`/book, and what the extensions read beside them; their names."""
+    executed = root / "book" / "_executed"
+    (root / "logs/runs").mkdir(parents=True)
     for family in ("fam", "z<b"):
         path = executed / family / "02_x.ipynb"
         path.parent.mkdir(parents=True)
@@ -150,7 +150,7 @@ def write_planted(place):
         # of the other another run is on record
         digest = sha256(path.read_bytes()).hexdigest() if family == "fam" else "another"
         run = json.dumps(RUN | {"page": digest})
-        (place / f"logs/runs/{family}-02_x.json").write_text(run)
+        (root / f"logs/runs/{family}-02_x.json").write_text(run)
     files = {
         "book/_executed/fam/03_y.md": "# The <next> page (fam)\n",
         "book/_executed/z<b/03_y.md": "# The <next> page (z<b)\n",
@@ -160,28 +160,28 @@ def write_planted(place):
         "book/glossary.md": GLOSSARY,
     }
     for name, text in files.items():
-        (place / name).parent.mkdir(exist_ok=True)
-        (place / name).unlink(missing_ok=True)
-        (place / name).write_text(text)
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).unlink(missing_ok=True)
+        (root / name).write_text(text)
     for name, record in {"claims.yml": {"a": CLAIM}, "pages.yml": {"02_x": OPENING}}.items():
-        (place / "book" / name).unlink()
-        (place / "book" / name).write_text(json.dumps(record))
+        (root / "book" / name).unlink()
+        (root / "book" / name).write_text(json.dumps(record))
     return [name.rpartition(".")[0] for name in files] + [
         f"book/_executed/{f}/02_x" for f in ("fam", "z<b")
     ]
 
 
-def write_hostile(place):
+def write_hostile(root):
     """An executed page of a family and a corpus whose titles try to be markup; its name and the
     notebook."""
-    write_degenerate(place, {"hostile": LOSSES})
+    write_degenerate(root, {"hostile": LOSSES})
     titled = f"title: {json.dumps(HOSTILE)}\nnote: {json.dumps(HOSTILE)}\n"
-    for path in (place / "families" / "hostile.yml", place / "corpora" / f"{CORPUS}.yml"):
+    for path in (root / "families" / "hostile.yml", root / "corpora" / f"{CORPUS}.yml"):
         path.write_text(titled + path.read_text().partition("\n")[2])
     notebook = run_page("02_top1_law", family="hostile", corpora=[CORPUS], n_bootstrap=100)
     pages.tidy(notebook, "hostile")
     notebook.metadata |= KERNEL
-    path = place / "book" / "_executed" / "hostile" / "02_top1_law.ipynb"
+    path = root / "book" / "_executed" / "hostile" / "02_top1_law.ipynb"
     notebook.metadata["rbp"] = {"made_of": None}
     path.parent.mkdir(parents=True)
     nbformat.write(notebook, path)
@@ -192,17 +192,17 @@ def write_hostile(place):
 def site(tmp_path_factory):
     """({page: HTML} of the site, built with warnings as errors; the hostile notebook; the
     folder)."""
-    with root_of_its_own(tmp_path_factory.mktemp("site")) as place:
-        hostile, notebook = write_hostile(place)
-        pages = [*write_planted(place), hostile]
-    (place / "book" / "index.md").write_text("# X\n")
-    (place / "_toc.yml").unlink()
+    with root_of_its_own(tmp_path_factory.mktemp("site")) as root:
+        hostile, notebook = write_hostile(root)
+        pages = [*write_planted(root), hostile]
+    (root / "book" / "index.md").write_text("# X\n")
+    (root / "_toc.yml").unlink()
     contents = {
         "format": "jb-book",
         "root": "book/index",
         "chapters": [{"file": page} for page in pages],
     }
-    (place / "_toc.yml").write_text(yaml.safe_dump(contents))
+    (root / "_toc.yml").write_text(yaml.safe_dump(contents))
     # Sphinx alone, of the configuration that jupyter-book writes: the book may outlive it
     # another process: myst_nb registers itself for all later builds of this one
     code = """if True:
@@ -212,10 +212,10 @@ def site(tmp_path_factory):
         sphinx.main([sys.argv[1]], standalone_mode=False)
         sys.exit(main(["-q", "-W", "-b", "html", *sys.argv[1:]]))"""
     paths = f"{ROOT / 'book' / '_ext'}:{ROOT}"
-    done = python("-c", code, place, place / "out", cwd=place, PYTHONPATH=paths)
+    done = python("-c", code, root, root / "out", cwd=root, PYTHONPATH=paths)
     assert not done.returncode, done.stderr[-3000:]
-    built = {page: (place / "out" / f"{page}.html").read_text() for page in pages}
-    return built, notebook, place / "out"
+    built = {page: (root / "out" / f"{page}.html").read_text() for page in pages}
+    return built, notebook, root / "out"
 
 
 @pytest.fixture(scope="module")
@@ -286,9 +286,9 @@ def test_the_number_of_a_page_leads_to_it_but_in_code_and_on_itself(page):
 def test_the_footer_has_a_line_that_runs_in_a_shell_and_the_circumstances_of_this_run(site, page):
     footer = page.split("How this page was made")[1].split("</details>")[0]
     line = re.sub("<[^>]+>", "", part(footer, "<pre>", "</pre>"))
-    asked = shlex.split(html.unescape(line))
-    assert asked[:3] == ["papermill", "notebooks/02_x.ipynb", "02_x.ipynb"]
-    assert yaml.safe_load(asked[asked.index("-y") + 1]) == PARAMETERS
+    command = shlex.split(html.unescape(line))
+    assert command[:3] == ["papermill", "notebooks/02_x.ipynb", "02_x.ipynb"]
+    assert yaml.safe_load(command[command.index("-y") + 1]) == PARAMETERS
     for told in ("fam/m/c 0123456789ab", "2026-01-02 03:04 UTC", "<Linux>"):
         assert told in words(footer)
     assert "2026-01-02" not in site[0]["book/_executed/z<b/02_x"]  # its log is of another run

@@ -54,10 +54,10 @@ def numbers(text):
     return [(float(x), len(x.partition(".")[2])) for x in NUMBER.findall(text)]
 
 
-def unknown(text, known):
+def unknown(text, right):
     """Numbers of a text, of two digits or more, that are none of the known ones, rounded as they
     are."""
-    values = [abs(value) for value, _ in numbers(known)]
+    values = [abs(value) for value, _ in numbers(right)]
     long = [(value, digits) for value, digits in numbers(text) if digits or abs(value) >= 10]
     return [
         v for v, digits in long if not any(abs(abs(v) - x) <= 0.501 * 10**-digits for x in values)
@@ -117,9 +117,9 @@ def test_every_status_and_verdict_is_in_the_glossary_once():
     words |= {verify.ONLY_RUN, verify.ONLY_BOOK, verify.DIFFERS}
     sources = map(inspect.getsource, (law.doubts, RankDistribution.status.fget))
     words.update(re.findall(r'"([a-z][a-z ]+)"', "".join(sources).replace("irreducible", "")))
-    known = glossary_words()
-    assert "few misses" in words and words <= set(known), words - set(known)
-    assert len(known) == len(set(known))
+    entries = glossary_words()
+    assert "few misses" in words and words <= set(entries), words - set(entries)
+    assert len(entries) == len(set(entries))
 
 
 def test_the_notes_end_at_the_last_slide():
@@ -153,7 +153,7 @@ def test_what_the_readme_found_is_the_books():
     )
     # of each text, the exponents at the most and at the least training text
     alpha = values["alpha"].astype(float)
-    most, least = (alpha.filter(like=of).array for of in ("exponent_tokens", "line_budgets"))
+    most, least = (alpha.filter(like=claim).array for claim in ("exponent_tokens", "line_budgets"))
     words = (
         f"{line} small ladders, but in only {grid} on a grid of sizes and amounts of text. With "
     )

@@ -45,8 +45,8 @@ def page(tmp_path_factory):
                 [...box.querySelectorAll("circle:not([cy=NaN])")].length, part("law").length];
         """
         entries = {"size": size, "columns": columns, "sizeunit": sizeunit, "dropbad": dropbad}
-        found, said, circles, laws = driver.execute_script(code, rows, law, entries)
-        return found and json.loads(found), said, circles, laws
+        found, sentence, circles, laws = driver.execute_script(code, rows, law, entries)
+        return found and json.loads(found), sentence, circles, laws
 
     try:
         driver.get((folder / "book/your_table.html").as_uri())
@@ -56,11 +56,11 @@ def page(tmp_path_factory):
 
 
 def test_what_stands_there_first_is_the_authors_law(page):
-    shown, said, circles, _ = page(size="13B")
+    shown, sentence, circles, _ = page(size="13B")
     S, hits = [85e6, 302e6, 708e6, 1476e6], [132065, 142215, 147050, 150180]
     law = rbp.fit(S=S, hits=hits, totals=317414)
     assert circles == 4 and shown["log_c"] == pytest.approx(law.log_c, rel=1e-9)
-    assert "Exponent 0.05599" in said and "At S = 13B" in said
+    assert "Exponent 0.05599" in sentence and "At S = 13B" in sentence
     assert "is no size" in page(size="1.4 B")[1]
 
 
@@ -85,12 +85,12 @@ def test_points_line_interval_and_forecast_are_those_of_rbp_fit(page, kind):
     shown, _, circles, _ = page(frame.to_csv(index=False), "7e10")
     assert circles == 7 and shown["n"] == 7
     law, ahead = rbp.fit(loss, n_bootstrap=0), extrapolate(loss, [7e10])
-    known = [shown["alpha"], *shown["models"], *(point["loss"] for point in shown["points"])]
+    theirs = [shown["alpha"], *shown["models"], *(point["loss"] for point in shown["points"])]
     ours = [law.alpha, *law.ci_models, *loss.values]
     if kind != "seeds":  # of which a forecast takes the mean of a size
-        known += [shown["r2"], shown["loss"], *shown["ci_loss"]]
+        theirs += [shown["r2"], shown["loss"], *shown["ci_loss"]]
         ours += [law.r2, *ahead.loss, *ahead.interval[:, 0]]
-    assert known == pytest.approx(ours, rel=1e-9)
+    assert theirs == pytest.approx(ours, rel=1e-9)
 
 
 def test_several_laws_are_chosen_from(page):
@@ -130,11 +130,11 @@ GOOD = "model,S,D,k,loss,loss_se\na,1M,9,1,3,0\nb,2M,9,1,2.5,0\nc,3M,9,1,2,0\n"
 def test_the_page_takes_and_refuses_what_rbp_fit_does(page, tmp_path, old, new):
     rows = GOOD.replace(old, new)
     (tmp_path / "t.csv").write_text(rows)
-    shown, said, _, _ = page(rows)
+    shown, sentence, _, _ = page(rows)
     try:
         (loss,) = rbp.table_losses(tmp_path / "t.csv")
     except rbp.InputError:
-        assert shown is None and said.endswith(".")
+        assert shown is None and sentence.endswith(".")
         return
     law = rbp.fit(loss, n_bootstrap=0)
     assert shown["status"] == law.status.replace("too few documents", "ok")
@@ -168,8 +168,8 @@ def test_the_page_takes_and_refuses_what_rbp_fit_does(page, tmp_path, old, new):
     ],
 )
 def test_bad_rows_are_one_sentence(page, rows, word):
-    shown, said, circles, _ = page(rows)
-    assert shown is None and word in said and circles == 0 and said.endswith(".")
+    shown, sentence, circles, _ = page(rows)
+    assert shown is None and word in sentence and circles == 0 and sentence.endswith(".")
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -179,10 +179,10 @@ def test_published_layouts_are_fitted_as_the_command_does(page, name):
     if not header:  # JSON is of files
         assert page(rows)[0] is None
         return
-    shown, said, circles, _ = page(rows, columns=option)
+    shown, sentence, circles, _ = page(rows, columns=option)
     assert shown["alpha"] == pytest.approx(ALPHA, rel=1e-6) and circles == 4
     assert [point["S"] for point in shown["points"]] == pytest.approx(S.tolist())
-    assert "S from " in said or name == "pandas"
+    assert "S from " in sentence or name == "pandas"
 
 
 def test_names_are_those_that_files_may_have():
@@ -196,23 +196,23 @@ def test_units_unusable_rows_and_doubts_are_told_as_the_command_tells_them(page,
     (tmp_path / "t.csv").write_text(rows)
     (loss,) = rbp.table_losses(tmp_path / "t.csv", size_unit="m", drop_bad=True)
     assert 'row 4 (row 4) has accuracy "none"' in page(rows, sizeunit="m")[1]
-    shown, said, _, _ = page(rows, sizeunit="m", dropbad=True)
+    shown, sentence, _, _ = page(rows, sizeunit="m", dropbad=True)
     assert shown["alpha"] == pytest.approx(rbp.fit(loss, n_bootstrap=0).alpha, rel=1e-9)
-    assert "Left out: row 4" in said and "accuracy from acc" in said
+    assert "Left out: row 4" in sentence and "accuracy from acc" in sentence
     # points on no line
     rows = "S,loss\n3B,.86\n7B,.26\n1.6B,.35\n6.9B,.66\n"
     (tmp_path / "t.csv").write_text(rows)
     law = rbp.fit(tmp_path / "t.csv")
-    shown, said, _, _ = page(rows)
+    shown, sentence, _, _ = page(rows)
     assert shown["caveats"] == list(law.caveats) == ["not told from 0", "no line"]
-    assert "not told from 0; no line." in said
+    assert "not told from 0; no line." in sentence
 
 
 @pytest.mark.parametrize("losses", ["3 2 1e-10", "1e-320 2 3", "3 3.000000000000001 3"])
 def test_extreme_numbers_do_not_stop_the_page(page, losses):
     rows = "S,loss\n1,{}\n1e9,{}\n1e18,{}\n".format(*losses.split())
-    shown, said, circles, _ = page(rows, size="1e18", sizeunit="1")
-    assert circles == 3 and said and shown["n"] == 3
+    shown, sentence, circles, _ = page(rows, size="1e18", sizeunit="1")
+    assert circles == 3 and sentence and shown["n"] == 3
 
 
 def test_a_hundred_thousand_rows_are_fitted(page):
