@@ -1,9 +1,7 @@
-"""One family in five precisions: its ranks, and what rounded weights, or scores too, tie."""
+"""The ranks of one family in five precisions."""
 
 from dataclasses import replace
 from itertools import islice
-
-import pandas as pd
 
 from rbplib.families import results_dir
 from rbplib.measuring import measure
@@ -43,24 +41,3 @@ def precision_tables(family, corpus, documents=100, conditions=tuple(CONDITIONS)
             how = {"dtype": weights, "head_dtype": head, "results": folder, "samples": some}
             tables[name] = measure(family, corpus, **how)
     return tables
-
-
-def tie_frame(tables):
-    """One row per precision and model: how often, in percent, a true token is tied,
-    a rank another."""
-    rows = []
-    for precision, ladder in tables.items():
-        for table, exact in zip(ladder, tables[EXACT], strict=True):
-            # beside the same model in the exact precision
-            tied = table.ties > 1
-            rows.append(
-                {
-                    "precision": precision,
-                    "model": table.record["model"],
-                    "S": int(table.record["nonembedding_params"]),
-                    "tied (%)": 100 * tied.mean(),
-                    "tied with the best (%)": 100 * (tied & (table.greater == 0)).mean(),
-                    "ranks changed (%)": 100 * (table.rank() != exact.rank()).mean(),
-                }
-            )
-    return pd.DataFrame(rows)

@@ -1,12 +1,10 @@
 """Precision: tables equal naive logits in that precision, ties are counted as they stand, float32
 is the reference."""
 
-import numpy as np
 from workshop import naive_ranks, write_root
 
 from paper import precision
 from rbplib.texts import load_documents
-from tests.ranktables import rank_table
 
 
 def test_tables_are_those_of_naive_logits(tmp_path, monkeypatch):
@@ -20,12 +18,3 @@ def test_tables_are_those_of_naive_logits(tmp_path, monkeypatch):
     assert ids.tolist() == table.token[start].tolist()
     assert naive.greater.tolist() == table.greater[start].tolist()
     assert naive.ties.tolist() == table.ties[start].tolist()
-
-
-def test_ties_and_changed_ranks_are_counted():
-    document, ties = np.zeros(4, int), np.array([2, 1, 2, 1])
-    exact = rank_table([1, 2, 3, 31], document)
-    half = rank_table([2, 2, 3, 31], document, ties=ties)
-    row = precision.tie_frame({"float32": [exact], "bf16": [half]}).iloc[1]
-    assert row["tied (%)"] == 50 and row["tied with the best (%)"] == 25
-    assert row["ranks changed (%)"] == 25
