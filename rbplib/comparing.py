@@ -49,8 +49,8 @@ class Comparison:
             if np.isfinite(high - low)
         ]
         around = f"{LEVEL:.0%}: {', '.join(ends) or 'no interval'}"
-        factor = f"{10**self.beyond:.3g}"
-        far = f", outside its models by a factor of {factor}" if self.beyond > 0 else ""
+        factor = f", outside its models by a factor of {10**self.beyond:.3g}"
+        far = factor if self.beyond > 0 else ""
         return (
             f"{self.ratio:.4g} times the parameters ({around})\n"
             f"as good at S {self.as_good:.4g} as the other at S {self.S:.4g}{far}"

@@ -154,8 +154,8 @@ def forecast(loss, S, n_bootstrap=0, seed=42):
         sd = max(about.residual_sd, least) * widening(law, S)
         parts.append((law.y_at(S), np.hypot(sd, sources), [about.spare]))
     parts = map(np.array, zip(*parts, strict=True))
-    low, y, high = mixture_quantiles(*parts, [ENDS[0], 0.5, ENDS[1]])
-    return Forecast(laws, S, y, np.stack([low, high]))
+    y, *ends = mixture_quantiles(*parts, [0.5, *ENDS])
+    return Forecast(laws, S, y, np.array(ends))
 
 
 def one_a_size(loss):
@@ -291,7 +291,7 @@ def backtest(losses):
             "k": loss.k,
             "loss": loss.name,
             "models": len(rest.S),
-            "model": new.models,
+            "model": new.models or "",
             "of": count,
             "S": new.S,
             "horizon": ahead.horizon,

@@ -12,8 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from rbplib.bootstrap import ENDS
-from rbplib.families import InputError
+from rbplib.bootstrap import ENDS, LEVEL
+from rbplib.families import InputError, telling
 from rbplib.forecasting import Forecast, sizes_given
 from rbplib.losses import Loss, check_loss
 
@@ -301,6 +301,15 @@ class JointFit:
     draws: Draws
     missed: float
 
+    def __repr__(self):
+        """The law, its parameters with intervals, and what it is of, a line each."""
+        lines = [
+            f"{name} {self.parameters[name]:.4g} ({LEVEL:.0%}: {low:.4g} to {high:.4g})"
+            for name, (low, high) in self.intervals.items()
+        ]
+        wider = f"{self.loss}; its forecasts' intervals widened by a factor of {self.missed:.3g}"
+        return "\n".join([self.law.form.title, *lines, wider])
+
     @cached_property
     def law(self):
         """JointLaw of the likelier sum."""
@@ -330,13 +339,12 @@ class JointFit:
 
     def forecast(self, S, D):
         """Forecast at sizes and tokens (H,), of a model trained once."""
-        draws, shares = self.draws, [ENDS[0], 0.5, ENDS[1]]
+        draws, shares = self.draws, [0.5, *ENDS]
         noise = draws.sd * np.random.default_rng(1).standard_normal(len(draws.sd))
         points = zip(S, D, strict=True)
         values = [draws.quantiles(np.log(draws.law.predict(*at)) + noise, shares) for at in points]
-        low, y, high = np.transpose(values)
-        ends = np.stack([low, high])
-        return Forecast({"joint": self.loss}, S, y, y + self.missed * (ends - y), D)
+        y, *ends = np.transpose(values)
+        return Forecast({"joint": self.loss}, S, y, y + self.missed * np.subtract(ends, y), D)
 
 
 def joint_fit(loss):
@@ -401,7 +409,8 @@ def one_a_point(loss):
     y = np.bincount(which, loss.y) / times
     squares = np.sum((loss.y - y[which]) ** 2)
     scatter = np.sqrt(squares / max(1, len(which) - len(times)))
-    return Loss(np.exp(y)[None], np.ones(1), S, hits=False, D=D), scatter
+    sums, about = np.exp(y)[None], (loss.name, loss.family, loss.corpus)
+    return Loss(sums, np.ones(1), S, False, None, *about, D=D), scatter
 
 
 def joint_forecast(loss, S, D):
@@ -414,5 +423,6 @@ def joint_forecast(loss, S, D):
     Raises:
         InputError: as `joint_fit`; a size or a number of tokens not above 0.
     """
-    S, D = np.broadcast_arrays(sizes_given(S), sizes_given(D))
+    with telling("S and D are a number each, or as many of one as of the other"):
+        S, D = np.broadcast_arrays(sizes_given(S), sizes_given(D))
     return joint_fit(loss).forecast(S, D)

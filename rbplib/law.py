@@ -31,7 +31,7 @@ LOOKS = {}  # {text: how `Law.plot` draws it, by matplotlib's names}; a book fil
 FEW = 100  # misses or hits below which a true law shows R^2 under 0.9 half of the time (page 04)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Law:
     """A fitted law, log L = log_c - alpha log S (paper Eq. 5) or one of `fit`'s other forms.
 
@@ -72,7 +72,6 @@ class Law:
 
     def __repr__(self):
         """Three lines: exponent and intervals; how good the fit is; what it is of."""
-        loss = self.loss
         intervals = [
             f"{name} {low:.4g} to {high:.4g}"
             for name, (low, high) in self.sides().items()
@@ -80,9 +79,7 @@ class Law:
         ]
         return (
             f"alpha {self.alpha:.4g} ({LEVEL:.0%}: {', '.join(intervals) or 'no interval'})\n"
-            f"R2 {self.r2:.4g}, {'; '.join([self.status, *self.caveats])}\n"
-            f"{loss.name} of {loss.family} on {loss.corpus}: {self.n_models} models, "
-            f"S {loss.S.min():.4g} to {loss.S.max():.4g}"
+            f"R2 {self.r2:.4g}, {'; '.join([self.status, *self.caveats])}\n{self.part}"
         )
 
     def plot(self, ax=None, times=1.0, **look):
@@ -417,9 +414,10 @@ def fit(
         "trainings": params + SIDES * trainings,
         "models": params + SIDES * models,
     }
-    intervals = {}
-    for varied, pairs in ends.items():
-        intervals[varied] = dict(zip(names, map(tuple, pairs.T.tolist()), strict=True))
+    intervals = {
+        varied: dict(zip(names, map(tuple, pairs.T.tolist()), strict=True))
+        for varied, pairs in ends.items()
+    }
     notes = doubts(loss, estimator, params, enough)
     if drawn is not None and np.isnan(text[:, 0]).any():
         notes += ("no interval of other text",)
@@ -469,18 +467,23 @@ def plot_intervals(laws, labels=None, parameter="alpha", ax=None):
     """Draw a parameter of laws with its intervals of 95%, a row each, first law on top.
 
     Args:
-        laws: Laws. labels: a name each; the corpus where None. parameter: of `Law.parameters`.
+        laws: Laws. labels: a name each; the corpus of each without. parameter: of
+            `Law.parameters`.
         ax: matplotlib axes; the current ones where None.
     Returns:
         The axes. What is NaN is not drawn.
     Raises:
-        InputError: a law has no such parameter.
+        InputError: a law has no such parameter; more or fewer labels than laws.
     """
     import matplotlib.pyplot as plt
 
-    ax, laws = ax or plt.gca(), list(laws)
+    laws = list(laws)
+    labels = [law.corpus for law in laws] if labels is None else labels
+    if len(labels) != len(laws):
+        raise InputError(f"{len(laws)} laws take as many labels, not {len(labels)}: one for each.")
     for law in laws:
         check_choice(parameter, law.parameters, "parameter of a law")
+    ax = ax or plt.gca()
     rows = np.arange(len(laws))[::-1]
     names = list(dict.fromkeys(name for law in laws for name in law.sides(parameter)))
     for i, name in enumerate(names):
@@ -488,7 +491,7 @@ def plot_intervals(laws, labels=None, parameter="alpha", ax=None):
         height = rows - 0.16 * (i - (len(names) - 1) / 2)
         ax.hlines(height, *np.transpose(ends), label=name, color=f"C{i}", linewidth=3.4 - 1.1 * i)
     ax.plot([law.parameters[parameter] for law in laws], rows, "o", color="black", markersize=4)
-    ax.set_yticks(rows, labels or [law.corpus for law in laws])
+    ax.set_yticks(rows, labels)
     return ax
 
 
@@ -515,12 +518,19 @@ def law_table(laws):
         row = {"family": law.family, "corpus": law.corpus, "k": law.k, "alpha": law.alpha}
         for varied, (low, high) in law.sides().items():
             row |= {f"{varied}: low": low, f"{varied}: high": high}
-        row |= {"R²": law.r2, "largest residual (%)": 100 * law.worst_residual}
-        row |= {"explained by": law.explained_by}
-        row |= {"p, sources and trainings": law.p["trainings"], "p, sources": law.p["sources"]}
-        row |= {"models": law.n_models, "sources": law.n_sources}
-        row |= {"misses at the largest": law.misses, "status": law.status}
-        rows.append(row | {"caveats": ", ".join(law.caveats)})
+        row |= {
+            "R²": law.r2,
+            "largest residual (%)": 100 * law.worst_residual,
+            "explained by": law.explained_by,
+            "p, sources and trainings": law.p["trainings"],
+            "p, sources": law.p["sources"],
+            "models": law.n_models,
+            "sources": law.n_sources,
+            "misses at the largest": law.misses,
+            "status": law.status,
+            "caveats": ", ".join(law.caveats),
+        }
+        rows.append(row)
     return pd.DataFrame(rows)
 
 

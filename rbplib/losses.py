@@ -112,6 +112,14 @@ class Loss:
                 "and an accuracy is at most 1."
             )
 
+    def __repr__(self):
+        """A line: what it is of."""
+        low, high = self.S.min(initial=np.inf), self.S.max(initial=0)
+        return (
+            f"{self.name or 'loss'} of {self.family or 'a family'} on {self.corpus or 'a text'}: "
+            f"{len(self.S)} models, S {low:.4g} to {high:.4g}"
+        )
+
     def nats(self, ratio):
         """The loss, from sums over totals."""
         return minus_log(ratio) if self.hits else ratio

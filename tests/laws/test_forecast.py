@@ -1,5 +1,7 @@
 """Forecasts of sizes nobody trained: statsmodels, and intervals that hold on planted laws."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from planted import S, bent, broken, exact, planted_losses, straight
@@ -61,6 +63,8 @@ def test_intervals_hold_on_planted_laws_and_nearly_where_the_last_steps_break(la
     ladders = [law(rng) for _ in range(80)]
     frame = rbp.backtest(ladders)
     assert len(frame) == 240
+    # models without names too
+    assert len(rbp.backtest([replace(ladders[0], models=())])) == 3
     frame = frame if least > 0.9 else frame[frame["of"] == 1]
     assert frame["inside"].mean() >= least and frame["line_inside"].mean() < line
     # narrow enough to lean on

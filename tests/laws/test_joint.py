@@ -1,6 +1,8 @@
 """The law in size and tokens: planted laws with a floor and without, published fits, points held
 out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -84,9 +86,19 @@ def test_what_has_no_joint_law_is_said():
         loss = bench.points(S, tokens, S**-0.1).keep(np.arange(few))
         with pytest.raises(rbp.InputError, match="grow together"):
             rbp.joint_fit(loss)
+    with pytest.raises(rbp.InputError, match="as many of one as of the other"):
+        rbp.joint_forecast(bench.points(S, D, S**-0.1), [1e9, 2e9], [1e9, 2e9, 3e9])
     # one that rises has none that falls, and no interval that says so
     rising = rbp.joint_forecast(bench.points(S, D, (S * D) ** 0.1), S.max(), D.max())
     assert rising.interval[0] < rising.loss and rising.interval[1] / rising.interval[0] > 2
+
+
+def test_a_joint_law_and_its_loss_are_shown_by_numbers_not_arrays():
+    fitted = rbp.joint_fit(replace(LLAMA, family="llama", corpus="theirs"))
+    title, *rows, about = repr(fitted).splitlines()
+    assert [row.split()[0] for row in rows] == list("AaBbE") and title == fitted.law.form.title
+    assert rows[1].startswith(f"a {fitted.parameters['a']:.4g} (95%: ")
+    assert about.startswith(f"{LLAMA.name} of llama on theirs: {len(LLAMA.S)} models, S ")
 
 
 def test_commands_give_parameters_ratio_and_forecast(tmp_path):

@@ -122,5 +122,6 @@ def test_a_figure_of_laws_draws_what_is_there():
     assert y == pytest.approx(np.exp(laws[1].y_at(S)))
     axes = rbp.plot_intervals(laws, ["one", "two"], ax=Figure().subplots())
     assert [text.get_text() for text in axes.get_yticklabels()] == ["one", "two"]
-    with pytest.raises(rbp.InputError, match="'beta'"):
-        rbp.plot_intervals(laws, parameter="beta")
+    for wrong, match in [({"parameter": "beta"}, "'beta'"), ({"labels": ["one"]}, "not 1: one")]:
+        with pytest.raises(rbp.InputError, match=match):
+            rbp.plot_intervals(laws, **wrong)
