@@ -60,7 +60,7 @@ def corpora_of(parameters):
         with suppress(InputError):  # a family of published numbers has no file
             families.append(load_family(name))
     corpora = parameters.get("corpora") or chain(*map(default_corpora, families))
-    return list(map(corpus_name, corpora))
+    return list(map(corpus_name, dict.fromkeys(corpora)))
 
 
 def corpus_name(corpus):
