@@ -82,7 +82,7 @@ class Law:
             f"R2 {self.r2:.4g}, {'; '.join([self.status, *self.caveats])}\n{self.part}"
         )
 
-    def plot(self, ax=None, times=1.0, **look):
+    def plot(self, ax=None, *, times=1.0, **look):
         """Draw losses, intervals of other text and, paler, of trainings, and the line, on log axes.
 
         Args:
