@@ -541,8 +541,9 @@ def exported_tables(file, names, origin):
             raise ValueError("it has more documents than its record says")
         if name.split("/")[1:] != [record["model"], f"{record['corpus']}.parquet"]:
             raise ValueError("a table is another's")
+        del data
         yield columns, record | {"imported": origin}
-        del data, columns  # before the next is read
+        del columns  # before the next is read
 
 
 def check_record(record):
@@ -879,8 +880,8 @@ def engine_columns(path, lines, is_ours, windows, record):
         raise InputError(f"{path} lacks {missing} of {len(windows.windows)} windows: add them.")
 
     ordered = (parts[number] for number in sorted(parts))
-    rows = dict(zip(COLUMNS, map(np.concatenate, zip(*ordered, strict=True)), strict=False))
-    rank, logprob = rows.pop("greater"), rows.pop("ties")
+    *rows, rank, logprob = map(np.concatenate, zip(*ordered, strict=True))
+    rows = dict(zip(COLUMNS, rows, strict=False))
     check_possible(path, rows, rank, logprob, record["vocab_size"])
     return told_ranks(rows, rank, logprob, record)
 

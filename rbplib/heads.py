@@ -9,7 +9,7 @@ for its own logits.
 
 import warnings
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 import torch
@@ -18,38 +18,37 @@ from torch.nn import functional as F
 
 PROBE_TOKENS = 16
 _SHARED = {}  # "states": those that forward passes made, by weights and ids, within `shared_states`
-MULTIPLIERS = ("logit_scale", "lm_head_multiplier")  # Cohere; Falcon-H1
-DIVISORS = ("logits_scaling",)  # Granite
-CAPS = ("final_logit_softcapping", "logits_soft_cap")  # Gemma 2; RecurrentGemma
+# what a head does to its scores, in this order, by the names that configurations have for it
+CHANGES = {
+    "logit_scale": "mul_",  # Cohere
+    "lm_head_multiplier": "mul_",  # Falcon-H1
+    "logits_scaling": "div_",  # Granite
+    "final_logit_softcapping": "cap",  # Gemma 2
+    "logits_soft_cap": "cap",  # RecurrentGemma
+}
 
 
 @dataclass(frozen=True)
 class Head:
-    """Scores = after(hidden @ weight.T + bias).
-
-    `after` multiplies, divides and soft-caps, in this order.
-    """
+    """Scores = after(hidden @ weight.T + bias)."""
 
     weight: Tensor  # (V, d)
     bias: Tensor | None = None  # (V,)
-    multiplier: float = 1.0
-    divisor: float = 1.0
-    cap: float | None = None
+    changes: tuple = ()  # (of CHANGES, by what) of each
     dtype: torch.dtype | None = None  # of `product`
 
     def after(self, scores):
         """The model's own operations on the product, in place."""
-        if self.multiplier != 1.0:
-            scores.mul_(self.multiplier)
-        if self.divisor != 1.0:
-            scores.div_(self.divisor)
-        if self.cap is not None:
-            scores.div_(self.cap).tanh_().mul_(self.cap)
+        for change, value in self.changes:
+            if change == "cap":
+                scores.div_(value).tanh_().mul_(value)
+            else:
+                getattr(scores, change)(value)
         return scores
 
     def __call__(self, hidden):
-        """Scores (..., V) of hidden states (..., d) of the weight's dtype."""
-        return self.after(F.linear(hidden, self.weight, self.bias))
+        """Scores (..., V) of hidden states (..., d), in the weight's dtype."""
+        return self.after(F.linear(hidden.to(self.weight), self.weight, self.bias))
 
     def product(self, states, columns=slice(None), out=None):
         """Scores (n, b) of states (n, d) for some candidates, multiplied in `dtype`.
@@ -79,7 +78,7 @@ class Head:
 
 
 class _HeadReached(Exception):
-    """Ends a model's forward pass before its head; holds what the head would have been given."""
+    """Ends a model's forward pass before its head."""
 
 
 @contextmanager
@@ -100,46 +99,47 @@ def final_hidden(model, input_ids):
 
     They are what the model hands to its output embedding, where its forward pass is ended, on the
     device of that embedding.
-
-    Raises LookupError: the model never calls its output embedding as a module.
     """
-    states = _SHARED.get("states")
-    if states is None:
-        return _forward(model, input_ids)
+    states = _SHARED.get("states", {})
     key = model.name_or_path, model.dtype, input_ids.cpu().numpy().tobytes()
     if key not in states:
-        states[key] = _forward(model, input_ids)
+        states[key] = _forward(model, input_ids)[0][0]
     return states[key]
 
 
-def _forward(model, input_ids):
-    # end the forward pass where the head would begin
-    def stop(module, inputs):
-        raise _HeadReached(inputs[0])
+def _forward(model, input_ids, whole=False):
+    """([what the output embedding is given], logits); without `whole` the forward pass ends where
+    the head would begin."""
+    weight, states, logits, hook = _output_weight(model), [], None, nullcontext()
 
-    embedding = model.get_output_embeddings()
-    hook = embedding.register_forward_pre_hook(stop)
-    try:
-        model(input_ids, use_cache=False)
-    except _HeadReached as reached:
-        return reached.args[0].to(embedding.weight.device)
-    finally:
-        hook.remove()
-    raise LookupError("the model's forward pass does not call its output embedding")
+    def keep(module, inputs):
+        states.append(inputs[0].to(weight.device))
+        if not whole:
+            raise _HeadReached
+
+    if weight is not None:
+        hook = model.get_output_embeddings().register_forward_pre_hook(keep)
+    with hook, suppress(_HeadReached):
+        logits = model(input_ids, use_cache=False).logits
+    return states, logits
+
+
+def _output_weight(model):
+    """The table (V, d) of a model's output embedding, or None."""
+    embedding = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    weight = getattr(embedding, "weight", None)
+    is_table = weight is not None and weight.dim() == 2 and weight.device.type != "meta"
+    return weight if is_table else None
 
 
 def candidates(model):
     """Heads a model may have, from its output embedding and the names known configurations use."""
     embedding = model.get_output_embeddings()
     bias = getattr(embedding, "bias", None)
-
-    def setting(names, default):
-        values = (getattr(model.config, name, None) for name in names)
-        return next((float(v) for v in values if isinstance(v, int | float) and v), default)
-
-    changes = setting(MULTIPLIERS, 1.0), setting(DIVISORS, 1.0), setting(CAPS, None)
+    values = [(change, getattr(model.config, name, None)) for name, change in CHANGES.items()]
+    changes = [(change, v) for change, v in values if isinstance(v, int | float) and v]
     # the second where a model's forward pass ignores its own settings
-    return [Head(embedding.weight, bias, *changes), Head(embedding.weight, bias)]
+    return [Head(embedding.weight, bias, tuple(changes)), Head(embedding.weight, bias)]
 
 
 _heads = weakref.WeakKeyDictionary()  # model: its output embedding's weight, and its Head or None
@@ -148,35 +148,26 @@ _heads = weakref.WeakKeyDictionary()  # model: its output embedding's weight, an
 def head_of(model, input_ids):
     """The head whose scores equal the model's own bit for bit, proven on the first ids; or None.
 
-    Cost: on a model's first call two forward passes over PROBE_TOKENS ids, then nothing.
+    Cost: on a model's first call a forward pass over PROBE_TOKENS ids, then nothing.
     """
-    embedding = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
-    weight = getattr(embedding, "weight", None)
-    # a head is looked for once, and again where the output embedding was replaced
-    if model not in _heads or _heads[model][0] is not weight:
-        head = None
-        if weight is not None and weight.dim() == 2 and weight.device.type != "meta":
-            head = _proven_head(model, input_ids[:1, :PROBE_TOKENS])
-        if head is None:
-            warnings.warn(
-                f"{type(model).__name__}: its head is unknown: "
-                "its own logits are taken, one sequence at a time",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        _heads[model] = weight, head
+    # looked for once, and again where the output embedding was replaced
+    if model not in _heads or _heads[model][0] is not _output_weight(model):
+        prove_head(model, input_ids[:1, :PROBE_TOKENS])
     return _heads[model][1]
 
 
-def _proven_head(model, ids):
-    """The first candidate that gives the model's own logits on ids (1, n)."""
-    logits = model(ids, use_cache=False).logits
-    try:
-        states = final_hidden(model, ids)
-    except LookupError:
-        return None
-    for head in candidates(model):
-        scores = head(states.to(head.weight))
-        if torch.equal(scores.to(logits), logits):
-            return head
-    return None
+def prove_head(model, ids):
+    """The model's own logits (B, T, V) of ids (B, T), by which its head is known from then on: the
+    first candidate that gives them, or none, which is told."""
+    states, logits = _forward(model, ids, whole=True)
+    same = (h for h in candidates(model) if torch.equal(h(states[0]).to(logits), logits))
+    head = next(same, None) if states else None
+    if head is None:
+        warnings.warn(
+            f"{type(model).__name__}: its head is unknown: "
+            "its own logits are taken, one sequence at a time",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    _heads[model] = _output_weight(model), head
+    return logits

@@ -76,11 +76,6 @@ class Task:
     path: Path  # where it goes
     record: dict  # what its record must hold
 
-    @property
-    def part(self):
-        """Where the rows so far are kept."""
-        return self.path.with_name(f".{self.path.name}.part")
-
 
 def measure(family, corpus, protocol="paper", **options):
     """Rank tables of a family's models on one corpus, measured where they are missing.
@@ -90,7 +85,6 @@ def measure(family, corpus, protocol="paper", **options):
     Returns:
         list of RankTable, smallest model first, without repeats.
     """
-    check_options(options)
     (tables,) = measured(family, [corpus], protocol, **options).values()
     return tables
 
@@ -119,20 +113,12 @@ def ladders(family, corpora=None, protocol="paper", *, results=None, **options):
         TypeError: an option that is none.
     Cost: one reading of each table; a forward pass over the text for each that is missing.
     """
-    check_options(options)
     family, _, corpora = resolve(family, None, corpora or None, protocol, results)
     tables = measured(family, corpora, protocol, results=results, **options)
     others, texts = repeated(family, corpora)
     quiet = {"progress": options.get("progress", True)}
     repeats = measured(others, texts, protocol, results=results, **quiet) if texts else {}
     return {name: Ladder(ranks, repeats.get(name, ())) for name, ranks in tables.items()}
-
-
-def check_options(options):
-    """Raise TypeError for an option that `measured` does not take."""
-    takes = measured.__kwdefaults__
-    if unknown := [name for name in options if name not in takes]:
-        raise TypeError(f"no option is called {unknown[0]!r}; there are {', '.join(takes)}")
 
 
 def measured(
@@ -222,9 +208,8 @@ def measured(
                     complain(str(error))
                 failed[model] = type(error)
     if failed:
-        others = ", the other models were" if len(failed) < len(wanted) else ""
         raise InputError(
-            f"of {family.name} {', '.join(failed)} could not be measured{others}: mend what is "
+            f"of {family.name} {', '.join(failed)} could not be measured: mend what is "
             f"named above, run `{measuring(family, corpora, protocol, results)}` again."
         )
     return here(**compared)[0]
@@ -279,7 +264,8 @@ def measure_table(loaded, task, windows, progress, batch_tokens):
     """Measure one table and write it; the rows so far are kept beside it every SAVED seconds."""
     record = provenance(loaded, task, windows)
     # go on from the rows that a stopped run left, and cut batches as it did
-    part, rows, done, tokens = task.part, [], 0, 0
+    part = task.path.with_name(f".{task.path.name}.part")
+    rows, done, tokens = [], 0, 0
     with suppress(InputError, KeyError):  # none, or damaged ones
         begun = read_table(part, record)
         done, tokens, batch_tokens = (begun.record[name] for name in PROGRESS)
@@ -331,8 +317,9 @@ def groups(windows):
 
 def provenance(loaded, task, windows):
     """The record of a table: what was asked for, and what it was made with."""
+    # special tokens, by how often each is a word of the text, and so not scored
+    corpus, names = task.corpus, loaded.tokenizer.convert_ids_to_tokens([*windows.unscored])
     # later entries win
-    corpus = task.corpus
     return {
         **task.record,
         **loaded.record,
@@ -345,7 +332,7 @@ def provenance(loaded, task, windows):
         "rows": task.documents.rows,
         "unfit_rows": task.documents.unfit,
         "passed_over": task.documents.passed_over,
-        "unscored": unscored_words(loaded.tokenizer, windows),
+        "unscored": dict(zip(names, windows.unscored.values(), strict=True)),
         "code_version": rbplib.__version__,
         "libraries": {name: version(name) for name in LIBRARIES},
         "platform": f"{platform.system()} {platform.machine()}",
@@ -389,12 +376,6 @@ def tell_doubts(table):
             f"ones of the tokenizer ({names}): give the models the tokenizer that they were "
             "trained with, or text in its language."
         )
-
-
-def unscored_words(tokenizer, windows):
-    """{special token: how often it is a word of the text, and so not scored}."""
-    names = tokenizer.convert_ids_to_tokens([*windows.unscored])
-    return dict(zip(names, windows.unscored.values(), strict=True))
 
 
 def measure_windows(loaded, windows, done, batch_tokens, head_dtype):

@@ -33,10 +33,10 @@ from rbplib.families import (
     digest,
     file_digest,
     first_line,
-    from_json,
     held,
     intact,
     load_family,
+    once,
     one_at_a_time,
     root,
     telling,
@@ -512,11 +512,11 @@ def check_stored(config, weights_path, model_id):
 
 def is_mask(tensor, config):
     """Whether a tensor is the causal mask that a model makes anew."""
-    kept = tensor.float()[None]
-    mask = (kept**0).tril()
+    kept = tensor[None]
+    mask = kept.new_ones(kept.shape).tril()
     # of GPT-Neo's layers, every second looks back no further than its window
     window = config.window_size if config.model_type == "gpt_neo" else kept.numel()
-    return kept.equal(mask) or kept.equal(mask - mask.tril(-window))
+    return kept.equal(mask) or kept.equal(mask.triu(1 - window))
 
 
 def check_class(config, model_id):
@@ -599,10 +599,13 @@ def check_causal(net, model_id):
         w0 w1 ... w6 x7      meet equal products: the scores of the first seven are then equal,
                              nearly everywhere bit for bit
 
+    The head is proven on the same pass, see `heads.prove_head`.
     Raises InputError also where the model cannot be run on token ids alone, or draws what it
     attends to. Cost: one forward pass over (2, 8) ids.
     """
     import torch
+
+    from rbplib.heads import prove_head
 
     if "lsh" in getattr(net.config, "attn_layers", ()) and net.config.hash_seed is None:
         raise InputError(
@@ -614,7 +617,7 @@ def check_causal(net, model_id):
     ids = torch.linspace(0.1 * len(table), 0.9 * len(table), 9, device=table.device).long()
     rows = torch.stack([ids[:-1], torch.cat([ids[:-2], ids[-1:]])])  # (2, 8)
     with telling(f"model {model_id!r} cannot be run on tokens alone"), torch.inference_mode():
-        scores = net(rows, use_cache=False).logits.float()  # (2, 8, V)
+        scores = prove_head(net, rows).float()  # (2, 8, V)
     # how far the scores before the last token moved, beside how far they spread
     moved = (scores[0, :-1] - scores[1, :-1]).nan_to_num(0.0).abs().max().item()
     spread = scores[0].nan_to_num(neginf=0.0, posinf=0.0).std(-1).mean().item()
@@ -691,10 +694,11 @@ def read_json(path):
     """The mapping in a JSON file, such as config.json."""
     with telling(f"{path} cannot be read, mend it, or copy or fetch it again"):
         # {"__float__": "Infinity"} is how transformers writes that
-        decoded = lambda entry: float(entry["__float__"]) if "__float__" in entry else entry  # noqa: E731
-        text = intact(path).read_text("utf-8")
-        from_json(text)  # no key may be there twice
-        return dict(json.loads(text, object_hook=decoded))
+        def decoded(pairs):
+            entry = once(pairs)
+            return float(entry["__float__"]) if "__float__" in entry else entry
+
+        return dict(json.loads(intact(path).read_text("utf-8"), object_pairs_hook=decoded))
 
 
 # --- How large it is, and how far it reads

@@ -46,6 +46,7 @@ from rbplib.texts import text_known
 
 COLUMNS = dict.fromkeys(("document", "position", "token", "greater", "ties"), np.int32)
 COLUMNS["logprob"] = np.float32
+SCHEMA = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name, dtype in COLUMNS.items()])
 KEY = b"rbplib"  # of the record in the file's metadata
 ENGINE = 3  # raise it when the same model and text would give other rows
 DEFINITIONS = ("greater+ties", "greater+1", "random")
@@ -295,15 +296,16 @@ def checked_columns(columns, vocab):
     # one type each
     columns = {name: np.asarray(columns[name], dtype) for name, dtype in COLUMNS.items()}
     document, position, token, greater, ties, logprob = columns.values()
-    places = as_one(document, position)
-    # what must hold
+    # comparisons alone, which take a byte a row
+    later, further = document[1:] > document[:-1], position[1:] > position[:-1]
+    further &= document[1:] == document[:-1]
     rules = {
-        "rows are not sorted by (document, position), or repeat": np.diff(places) > 0,
+        "rows are not sorted by (document, position), or repeat": later | further,
         "a position is below 1": position >= 1,
         "a token id is outside the vocabulary": (token >= 0) & (token < vocab),
         "greater is negative": greater >= 0,
         "ties is below 1": ties >= 1,
-        "a rank is above the vocabulary size": np.add(greater, ties, dtype=np.int64) <= vocab,
+        "a rank is above the vocabulary size": ties <= vocab - greater,
         "a logprob is above 0 or not a number": logprob <= 1e-4,
     }
     for broken, fine in rules.items():
@@ -329,9 +331,13 @@ def write_table(path, columns, record, checksum=None):
         "columns_sha256": checksum or columns_digest(columns),
         "sealed": True,
     }
-    # a column that is not known is null
-    for name in COLUMNS.keys() & record.get("lacks", ()):
-        columns[name] = pa.nulls(len(columns[name]), pa.int32())
+    # as they lie, by which pyarrow loads no pandas; a column that is not known is null
+    for name, values in columns.items():
+        kind, size = SCHEMA.field(name).type, len(values)
+        columns[name] = pa.nulls(size, kind)
+        if name not in record.get("lacks", ()):
+            data = [None, pa.py_buffer(np.ascontiguousarray(values))]
+            columns[name] = pa.Array.from_buffers(kind, size, data)
     table, data = pa.table(columns), pa.BufferOutputStream()
     # no two logprobs are alike
     names = [name for name in COLUMNS if name != "logprob"]
@@ -377,14 +383,15 @@ def file_columns(data, record):
     pages, footer = parts(data)
     if record.get("sealed") and pages[-32:] != seal(pages[:-32], footer):
         raise ValueError("it fails its checksum")
-    schema = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name, dtype in COLUMNS.items()])
     file, columns = pq.ParquetFile(pa.BufferReader(data)), {}
-    if file.schema_arrow != schema or file.metadata.num_rows != record["scored_tokens"]:
+    if file.schema_arrow != SCHEMA or file.metadata.num_rows != record["scored_tokens"]:
         raise ValueError("it has other columns or rows than its record says")
-    for name in COLUMNS:
+    for name, dtype in COLUMNS.items():
         # what is not known is null: a token 0, a tie with itself
-        column = file.read([name])[name]
-        columns[name] = column.fill_null(int(name == "ties")).to_numpy()
+        values = file.read([name])[name].combine_chunks()
+        columns[name] = np.broadcast_to(dtype(name == "ties"), len(values))
+        if not values.null_count:
+            columns[name] = np.frombuffer(values.buffers()[1], dtype, len(values))
     if columns_digest(columns) != record["columns_sha256"]:
         raise ValueError("its columns fail their checksum")
     return columns
