@@ -25,8 +25,8 @@ def call(words):
     return main(words.split())
 
 
-def told(words):
-    """What a command tells as JSON."""
+def answers(words):
+    """What a command answers as JSON."""
     with redirect_stdout(StringIO()) as out:
         assert call(f"{words} --json") == 0
     return json.loads(out.getvalue())

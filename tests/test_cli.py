@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import ROOT, python, told
+from commands import ROOT, answers, python
 from ranktables import write_family
 
 from rbplib.cli import main
@@ -58,7 +58,7 @@ def test_a_missing_model_is_left_out_only_where_that_is_asked_for(root, capsys):
     next(root.glob("results/ranks/synthetic/synthetic-9000/prose.parquet")).unlink()
     code, out, err = run(capsys, FIT)
     assert code == 2 and not out and "synthetic-9000" in err and "--partial" in err
-    row = told(f"{FIT} --partial --n-bootstrap 0")
+    row = answers(f"{FIT} --partial --n-bootstrap 0")
     assert row["missing"] == ["synthetic-9000"] and row["n_models"] == 4
     # a text that is not named is told and left out
     code, out, err = run(capsys, "fit --family synthetic --k 1 --json --n-bootstrap 0")
@@ -79,17 +79,17 @@ def test_a_forecast_lies_on_the_line_and_says_what_it_rests_on(root, capsys):
 
 def test_without_a_text_or_a_k_every_law_is_a_row(root, capsys):
     words = "fit --family synthetic --n-bootstrap 0"
-    rows = told(words)
+    rows = answers(words)
     laws = [(row["corpus"], row["k"]) for row in rows]
     assert laws == [(text, k) for text in ("code", "prose") for k in (1, 10, 100, None)]
     # several with commas, or named again; one law alone is the same
-    chosen = told(f"{words} --corpus prose,code,prose --k 10 --k 1,100,1")
+    chosen = answers(f"{words} --corpus prose,code,prose --k 10 --k 1,100,1")
     assert [row["k"] for row in chosen] == 2 * [10, 1, 100]
-    assert told(f"{words} --corpus prose --k 10") == chosen[0] == rows[5]
+    assert answers(f"{words} --corpus prose --k 10") == chosen[0] == rows[5]
     # a family may stand where a table does
     write_family(root, "other", sizes=(3_000, 30_000, 300_000))
-    both = told(f"{words.replace('synthetic', 'synthetic,other')} --k 1")
-    assert told("fit other --n-bootstrap 0 --k 1") == both[2:] and len(both) == 4
+    both = answers(f"{words.replace('synthetic', 'synthetic,other')} --k 1")
+    assert answers("fit other --n-bootstrap 0 --k 1") == both[2:] and len(both) == 4
     # as people read them, and as CSV
     lines = run(capsys, words)[1].splitlines()
     assert lines[0].split()[:4] == ["family", "corpus", "k", "alpha"] and len(lines) == 10
@@ -127,7 +127,7 @@ def test_ranks_without_ties_are_told_as_bounds(root, capsys):
 def test_families_are_compared_at_every_k(root, capsys):
     write_family(root, "other", sizes=(3_000, 30_000, 300_000))
     words = "compare synthetic other --n-bootstrap 200"
-    rows = told(words)
+    rows = answers(words)
     assert [(row["corpus"], row["k"]) for row in rows] == [
         (text, k) for text in ("code", "prose") for k in (1, 10, 100, None)
     ]
@@ -137,7 +137,7 @@ def test_families_are_compared_at_every_k(root, capsys):
         assert row["as_good"] == pytest.approx(row["ratio"] * 800_000)
     # a family is as good as itself, whatever the text
     words = "compare synthetic synthetic --corpus prose --k 1 --n-bootstrap 200"
-    assert told(words)[0]["ci_text"] == pytest.approx([1, 1])
+    assert answers(words)[0]["ci_text"] == pytest.approx([1, 1])
 
 
 def test_tables_of_numbers_are_compared_in_parameters_and_tokens(root, capsys):
@@ -148,24 +148,24 @@ def test_tables_of_numbers_are_compared_in_parameters_and_tokens(root, capsys):
     both, ours = root / "both.csv", root / "ours.csv"
     both.write_text("\n".join(rows))
     ours.write_text("\n".join(rows[:4]))
-    (row,) = told(f"compare {both} --size 2e7")
+    (row,) = answers(f"compare {both} --size 2e7")
     assert row["ratio"] == pytest.approx(3) and row["as_good"] == pytest.approx(6e7)
     assert row["corpus"] == row["b_corpus"] == "both.csv"
     assert row["ci_text"][0] < 3 < row["ci_text"][1] and row["beyond"] == 0
     assert row["tokens_ratio"] == pytest.approx(3) and row["D"] == 2e9
     assert row["ci_tokens_text"][0] < 3 < row["ci_tokens_text"][1]
     # of more than two all pairs
-    pairs = told(f"compare {both} {ours}")
+    pairs = answers(f"compare {both} {ours}")
     names = [("ours", "theirs"), ("ours", "ours"), ("theirs", "ours")]
     assert [(pair["a"], pair["b"]) for pair in pairs] == names
     assert [pair["ratio"] for pair in pairs] == pytest.approx([3, 1, 1 / 3])
 
 
 def test_families_corpora_and_a_plan_are_listed(root, capsys):
-    (row, *_) = told("families synthetic")
+    (row, *_) = answers("families synthetic")
     assert (row["family"], row["nonembedding_params"]) == ("synthetic", 2000)
     assert [table["corpus"] for table in row["tables"]] == ["code", "prose"]
-    rows = {row["name"]: row for row in told("corpora")}
+    rows = {row["name"]: row for row in answers("corpora")}
     assert (rows["prose"]["source"], rows["prose"]["documents"]) == ("file", 1000)
     code, out, _ = run(capsys, "plan --family synthetic --corpus prose")
     assert code == 0 and "tables_to_measure" in out

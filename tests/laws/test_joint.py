@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from commands import told
+from commands import answers
 
 import rbplib as rbp
 from benchmarks import joint as bench
@@ -105,11 +105,11 @@ def test_commands_give_parameters_ratio_and_forecast(tmp_path):
     path, fitted = tmp_path / "runs.csv", rbp.joint_fit(LLAMA)
     frame = pd.DataFrame({"S": LLAMA.S, "D": LLAMA.D, "loss": LLAMA.values})
     frame.to_csv(path, index=False)
-    (record,) = told(f"fit {path} --joint")
+    (record,) = answers(f"fit {path} --joint")
     assert record["E"] == pytest.approx(fitted.parameters["E"])
     assert record["ci_ratio"] == pytest.approx(fitted.ratio()[1].tolist())
     assert record["n_points"] == len(frame) and record["floor"] == fitted.draws.floor
-    (record,) = told(f"predict {path} --size 256B --tokens 20T")
+    (record,) = answers(f"predict {path} --size 256B --tokens 20T")
     ahead = fitted.forecast([256e9], [2e13])
     assert record["ci_loss"] == pytest.approx(ahead.interval[:, 0])
     assert record["tokens"] == 2e13 and record["beyond"] == pytest.approx(ahead.horizon[0])

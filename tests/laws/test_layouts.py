@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 import pandas as pd
 import pytest
-from commands import call, refusal, told
+from commands import answers, call, refusal
 
 import rbplib as rbp
 
@@ -85,10 +85,10 @@ def test_what_is_no_text_is_read_too(tmp_path, monkeypatch):
     FRAME.to_json(tmp_path / "b.json")
     (tmp_path / "d.json").write_text(json.dumps(FRAME.to_dict("list")))
     for path in tmp_path.iterdir():
-        assert told(f"fit {path}")[0]["alpha"] == pytest.approx(ALPHA)
+        assert answers(f"fit {path}")[0]["alpha"] == pytest.approx(ALPHA)
     text = io.TextIOWrapper(io.BytesIO(FRAME.to_csv(index=False).encode()))
     monkeypatch.setattr("sys.stdin", text)
-    assert told("fit -")[0]["corpus"] == "standard input"
+    assert answers("fit -")[0]["corpus"] == "standard input"
 
 
 def test_a_folder_of_histories_is_their_last_rows_with_sizes_from_names(tmp_path):
@@ -97,7 +97,7 @@ def test_a_folder_of_histories_is_their_last_rows_with_sizes_from_names(tmp_path
         path = tmp_path / f"run_{size / 1e9:g}B.csv"
         path.write_text("\n".join(["_step,val/loss", *rows, "10,"]))
     for words in (f"{tmp_path}", " ".join(map(str, tmp_path.iterdir()))):
-        (row,) = told(f"fit {words} --last-row")
+        (row,) = answers(f"fit {words} --last-row")
         assert row["alpha"] == pytest.approx(ALPHA) and row["n_models"] == 4
     assert call(f"fit {tmp_path}") == 2
 
@@ -109,7 +109,7 @@ def test_a_workbook_is_its_first_sheet_that_holds_rows(tmp_path, capsys):
         pd.DataFrame().to_excel(book, sheet_name="empty")
         FRAME.to_excel(book, sheet_name="runs", startrow=2, startcol=1)
         FRAME.assign(loss=3.0).to_excel(book, sheet_name="old")
-    assert told(f"fit {path}")[0]["alpha"] == pytest.approx(ALPHA)
+    assert answers(f"fit {path}")[0]["alpha"] == pytest.approx(ALPHA)
     assert "of the sheets runs, old the first is read" in capsys.readouterr().err
     path.write_bytes(path.read_bytes()[:900])
     assert "runs.xlsx" in refusal(f"fit {path}")

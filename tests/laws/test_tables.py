@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from commands import call, refusal, told
+from commands import answers, call, refusal
 
 import rbplib as rbp
 
@@ -32,7 +32,7 @@ def rows_of(hits, tokens):
 
 def test_the_status_of_the_command_is_the_laws(tmp_path):
     rows_of(planted()[0][:, [0, 2, 1, 4, 3]], planted()[1]).to_csv(tmp_path / "bent")
-    (row,) = told(f"fit {tmp_path}/bent")
+    (row,) = answers(f"fit {tmp_path}/bent")
     assert row["status"] == "ok" and "lack of fit" in row["caveats"]
 
 
@@ -73,7 +73,7 @@ def test_every_family_and_k_is_a_law_and_seeds_are_trainings(tmp_path):
     whole.to_csv(path, index=False)
     losses = rbp.table_losses(path)
     assert [(loss.family, loss.k) for loss in losses] == [("a", 1), ("a", 10), ("b", 1)]
-    law, records = rbp.fit(losses[0]), told(f"fit {path}")
+    law, records = rbp.fit(losses[0]), answers(f"fit {path}")
     assert len(law.used) == 10 and law.loss.training_noise()[1] == 5
     assert np.isfinite(law.ci_trainings).all()
     assert records[0]["alpha"] == law.alpha and [r["n_models"] for r in records] == [10, 10, 5]
@@ -128,7 +128,7 @@ def test_a_run_that_ends_without_a_loss_is_reported(tmp_path, capsys):
         rows = ["n_params,val_loss", f"{size},9", f"{size},{loss}"]
         rows += [f"{size},nan"] * (model == "base")
         (tmp_path / f"{model}.csv").write_text("\n".join(rows))
-    (record,) = told(f"fit {tmp_path} --last-row")
+    (record,) = answers(f"fit {tmp_path} --last-row")
     assert record["alpha"] == pytest.approx(0.1)
     assert "base end in rows without loss" in capsys.readouterr().err
     # one without any is a row that cannot be used; without the option the way is named
@@ -142,7 +142,7 @@ def test_sources_in_another_measure_are_not_compared(tmp_path, capsys):
     measures = {"a": {"loss": NATS}, "b": {"accuracy": 1 - S**-0.1}, "c": {"loss": S**-0.1}}
     for name, measure in measures.items():
         pd.DataFrame({"S": S} | measure).to_csv(tmp_path / name, index=False)
-    assert len(told(f"compare {tmp_path}/a {tmp_path}/b {tmp_path}/c")) == 1
+    assert len(answers(f"compare {tmp_path}/a {tmp_path}/b {tmp_path}/c")) == 1
     err = capsys.readouterr().err
     assert "left out: a family on a and a family on b" in err and "c have no" in err
     assert "twice" in refusal(f"fit {tmp_path}/a --columns S=S,S=loss")
@@ -152,7 +152,7 @@ def test_the_first_row_may_be_bad_and_a_name_that_is_given_may_bear_a_unit(tmp_p
     path = tmp_path / "runs.csv"
     frame = pd.DataFrame({"Params (M)": [1, *S / 1e6], "val_loss": ["diverged", *NATS]})
     frame.to_csv(path, index=False)
-    (record,) = told(f"fit {path} --drop-bad")
+    (record,) = answers(f"fit {path} --drop-bad")
     assert record["left_out"] == ["row 1 ('row 1') has loss 'diverged'"]
     (loss,) = rbp.table_losses(path, {"S": "Params (M)"}, drop_bad=True)
     assert np.allclose(loss.S, S) and record["log_c"] == pytest.approx(np.log(9))
@@ -165,7 +165,7 @@ def test_rows_that_cannot_be_used_are_left_out_where_that_is_asked_for(tmp_path,
     path.write_text("\n".join(rows))
     for words in (f"fit {path}", f"predict {path} --size 1B", f"compare {path} {path}"):
         assert "row 7 ('nan') has loss 'nan'" in refusal(words)
-        record = told(f"{words} --drop-bad")[0]
+        record = answers(f"{words} --drop-bad")[0]
         assert [text[:5] for text in record["left_out"]][:3] == ["row 6", "row 7", "row 8"]
         # a family of one size is reported, the others are fitted
         assert "g has 1 model size(s)" in capsys.readouterr().err
@@ -177,7 +177,7 @@ def test_a_blank_d_stops_only_what_needs_it_and_an_error_of_0_is_none(tmp_path, 
     path = tmp_path / "runs.csv"
     frame = pd.DataFrame({"model": MODELS, "S": S, "D": [1e9, None, 3e9, 4e9, 5e9], "loss": NATS})
     frame.assign(loss_se=[0.01, 0, 0.01, 0.01, 0.01]).to_csv(path, index=False)
-    (record,) = told(f"fit {path}")
+    (record,) = answers(f"fit {path}")
     err = capsys.readouterr().err
     assert record["n_models"] == 5 and record["ci_tokens"] is None
     assert "D of runs.csv is blank or 0 in row(s) 2" in err and "loss_se of a family" in err
@@ -188,7 +188,7 @@ def test_a_blank_d_stops_only_what_needs_it_and_an_error_of_0_is_none(tmp_path, 
     both = {"with": grid, "without": frame.assign(D=None)}
     pd.concat(both, names=["family"]).reset_index("family").to_csv(path, index=False)
     for words in (f"predict {path} --size 1B --tokens 1T", f"fit {path} --joint"):
-        assert [record["family"] for record in told(words)] == ["with"]
+        assert [record["family"] for record in answers(words)] == ["with"]
         assert "left out: without on runs.csv" in capsys.readouterr().err
 
 
@@ -203,7 +203,7 @@ def test_units_are_taken_and_named_and_errors_are_those_of_logarithms(name, tmp_
     path, (values, error, word) = tmp_path / "runs.csv", UNITS[name]
     frame = pd.DataFrame({"S": S / 1e6, name: values})
     frame.to_csv(path, index=False)
-    (record,) = told(f"fit {path} --size-unit m")
+    (record,) = answers(f"fit {path} --size-unit m")
     assert word in capsys.readouterr().err
     assert [record["alpha"], record["log_c"]] == pytest.approx([0.1, np.log(9)])
     frame.assign(S=S, **{error: 0.01 * values}).to_csv(path, index=False)

@@ -4,7 +4,7 @@ counted naively."""
 import pytest
 import torch
 from architectures import ARCHITECTURES, CONTEXT, V, made
-from commands import told
+from commands import answers
 from smallmodels import hub_model, tokenizer
 from transformers import AutoModelForCausalLM
 
@@ -28,7 +28,7 @@ def test_size_ranks_and_logprobs_are_the_naive_ones(kind, tmp_path):
     made(kind).save_pretrained(tmp_path)
     tokenizer().save_pretrained(tmp_path)
     (tmp_path / "one.yml").write_text(f"models: [{tmp_path}]\n")
-    (sizes,) = told(f"families {tmp_path}/one.yml")
+    (sizes,) = answers(f"families {tmp_path}/one.yml")
     own = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32).eval()
     assert (sizes["nonembedding_params"], sizes["vocab_size"]) == (counted(own), V)
     assert sizes["total_params"] == own.num_parameters()

@@ -5,7 +5,7 @@ from hashlib import sha256
 import pytest
 import torch
 from architectures import made
-from commands import call, refusal, told
+from commands import answers, call, refusal
 from gguffile import write_gguf
 from smallmodels import hub_model, tokenizer
 from test_bad_models import refused
@@ -46,7 +46,7 @@ def test_a_gguf_file_is_measured_as_any_model(small, words, tmp_path):
     table = read_table(tmp_path / "results/ranks/mine/small/text.parquet")
     # what is told of it
     S = model.num_parameters() - 2 * model.lm_head.weight.numel()
-    assert told(f"families {tmp_path}/mine.yml")[0]["nonembedding_params"] == S
+    assert answers(f"families {tmp_path}/mine.yml")[0]["nonembedding_params"] == S
     assert table.record["nonembedding_params"] == S and table.record["window"] == 64
     assert table.record["model_digest"] == sha256(path.read_bytes()).hexdigest()
     assert rbp_loss([table], 1).precision == "Q4_1"
@@ -63,7 +63,7 @@ def test_a_gguf_file_is_measured_as_any_model(small, words, tmp_path):
 
 def test_a_plan_reads_no_more_than_the_header(small, words, monkeypatch):
     monkeypatch.setattr(gguf, "GGUFReader", lambda *_: pytest.fail("every token is made an array"))
-    plan = told(f"plan {words}")
+    plan = answers(f"plan {words}")
     total = small[1].num_parameters()
     assert plan["models"][0]["weights_bytes"] == 4 * total and plan["corpora"][0]["tokens"] <= 64
 

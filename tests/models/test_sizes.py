@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import ROOT, refusal, told
+from commands import ROOT, answers, refusal
 from smallmodels import save_model
 
 from rbplib import InputError, load_family
@@ -48,7 +48,7 @@ def test_sizes_that_are_kept_are_those_of_the_modules():
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_sizes(name):
-    rows, family = told(f"families {name}"), load_family(name)
+    rows, family = answers(f"families {name}"), load_family(name)
     assert [row["nonembedding_params"] for row in rows] == PUBLISHED[name]
     for row in rows:
         if row["model"] in TOTALS:

@@ -289,8 +289,8 @@ def test_the_footer_has_a_line_that_runs_in_a_shell_and_the_circumstances_of_thi
     command = shlex.split(html.unescape(line))
     assert command[:3] == ["papermill", "notebooks/02_x.ipynb", "02_x.ipynb"]
     assert yaml.safe_load(command[command.index("-y") + 1]) == PARAMETERS
-    for told in ("fam/m/c 0123456789ab", "2026-01-02 03:04 UTC", "<Linux>"):
-        assert told in words(footer)
+    for fact in ("fam/m/c 0123456789ab", "2026-01-02 03:04 UTC", "<Linux>"):
+        assert fact in words(footer)
     assert "2026-01-02" not in site[0]["book/_executed/z<b/02_x"]  # its log is of another run
 
 
