@@ -120,7 +120,8 @@ def parts(ax):
             drawn += [("band", name, path.vertices) for path in collection.get_paths()]
         elif isinstance(collection, QuadMesh):
             points = collection.get_coordinates()[:-1, :-1].reshape(-1, 2)
-            for value, point in zip(collection.get_array().ravel(), points, strict=True):
-                drawn.append(("map", f"{value:.3g}", [point]))
+            values = np.ma.getdata(collection.get_array()).ravel().tolist()
+            cells = zip(values, points, strict=True)
+            drawn += [("map", f"{value:.3g}", [point]) for value, point in cells]
     # matplotlib's own names begin so
     return [(part, "" if name.startswith("_") else name, points) for part, name, points in drawn]
