@@ -4,20 +4,14 @@ start."""
 import html
 import re
 from contextlib import contextmanager
-from functools import cache, lru_cache
+from functools import cache
 
 import nbformat
-from matplotlib.mathtext import MathTextParser
 
 from paper import book, probes, published
 from rbplib import counts
 from tests.commands import ROOT
 from workflow.pages import for_family
-
-# Many pages set the same formulas: matplotlib would keep fifty of them, and for one figure alone.
-MathTextParser._parse_cached = lru_cache(10_000)(MathTextParser._parse_cached.__wrapped__)
-MathTextParser.__hash__ = lambda self: hash(self._output_type)
-MathTextParser.__eq__ = lambda self, other: self._output_type == other._output_type
 
 
 def read_once(patch):

@@ -225,7 +225,7 @@ def kills(root, tries=30, processes=1):
         # first while it writes beside the rows so far, then at any time, or while it writes
         kinds = ("*.part", ".*part.*") if not number else ("*.part",) if number % 3 else ()
         while process.poll() is None and not all(any(results.rglob(kind)) for kind in kinds):
-            time.sleep(0.01)
+            time.sleep(0.05)
         if number:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(draw.uniform(0, 6 if number % 3 else seconds))

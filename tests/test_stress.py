@@ -7,5 +7,6 @@ from tests import stress
 def test_accidents_are_survived_and_nothing_is_left(tmp_path):
     toys = stress.workshop(tmp_path)
     parts = stress.kills(toys, tries=1, processes=2), stress.calls(toys), stress.damage(toys, 20)
+    stress.server(toys).communicate()
     for count in parts:
         assert count.tried and not count.failures, count
