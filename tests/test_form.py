@@ -19,7 +19,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 10_220,
     "training": 12_900,
     "benchmarks": 10_040,
-    "tests": 99_750,
+    "tests": 99_616,
 }
 SILENT = {
     tokenize.COMMENT,
