@@ -100,7 +100,7 @@ def test_the_ends_of_a_grid_are_left_out_and_forecast_from_the_rest(monkeypatch)
     loss = planted_grid(sizes=5, budgets=4)[None]
     frame = tokens.held_out_forecasts(loss, corpus="docs")
     assert frame["left"].value_counts(sort=False).tolist() == [4, 8, 5, 2]
-    assert (frame["corpus"] == "docs").all()
+    assert frame["S"][:4].tolist() == [loss.S.max()] * 4 and (frame["corpus"] == "docs").all()
     assert (frame["error"].abs() < 1e-4).all()  # the planted law is forecast
     new, last = loss.D == loss.D.max(), frame[frame["left"] == "the most text"]
     rest = rbp.joint_forecast(loss.keep(np.flatnonzero(~new)), loss.S[new], loss.D[new])

@@ -57,8 +57,13 @@ def test_a_family_beside_the_curve_is_told_from_the_scatter_of_trainings():
     rows = [one_curve.curve_rows(groups(scatter=0.02, seed=seed))[0] for seed in range(30)]
     assert np.mean([row["p_of_one_curve"] < 0.05 for row in rows]) < 0.15
     assert np.median([row["times"] for row in rows]) == pytest.approx(1, abs=0.15)
-    (row,) = one_curve.curve_rows(groups(lifted=0.1, scatter=0.02))
+    lifted = groups(lifted=0.1, scatter=0.02)
+    (row,) = one_curve.curve_rows(lifted)
     assert row["p_of_one_curve"] < 0.01
+    points = one_curve.points(lifted["text", 100, 1])
+    _, (squares,), *_ = np.polyfit(points.x, points.y, 2, full=True)
+    assert row["sd"] == pytest.approx(np.sqrt(squares / (18 - 3)))
+    assert row["r2"] == pytest.approx(1 - squares / 18 / points.y.var(ddof=0))
 
 
 def test_a_curve_that_is_not_rejected_decides_nothing(monkeypatch):
