@@ -99,7 +99,7 @@ def test_fewer_than_three_sizes_are_a_status_and_no_exponent(loss, estimator):
     few = replace(loss.keep(np.arange(4)), S=np.array([1e6, 1e6, 1e7, 1e7]))
     law = rbp.fit(few, estimator, n_bootstrap=100)
     assert law.status == "too few models"
-    assert np.isnan([law.alpha, law.r2, *law.intervals["text"]["alpha"]]).all()
+    assert np.isnan([law.alpha, law.r2, *law.ci_tokens]).all()
 
 
 def test_a_model_without_a_miss_is_left_out_but_by_maximum_likelihood(loss):

@@ -83,7 +83,6 @@ def test_repeats_are_those_of_a_ladder_unless_others_are_given():
         loss = count(ladder)
         assert len(loss.repeats.S) == 2 and loss.repeats.repeats is None
         assert count(ladder, repeats=[]).repeats is count(models).repeats is None
-        assert len(count(models, repeats=seeds[:1]).repeats.S) == 1
 
 
 def test_plain_numbers_are_a_loss_in_order_of_size():

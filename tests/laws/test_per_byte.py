@@ -37,9 +37,8 @@ def words():
 
 
 def test_planted_bits_per_byte_come_back_whatever_the_tokens(words):
-    windows = 24, 512
-    ladder = [table(words[0], S, windows[0]) for S in SIZES]
-    loss = byte_loss(ladder, table(words[1], 1e8, windows[1]), TEXTS, words)
+    ladder = [table(words[0], S, 24) for S in SIZES]  # tokens of a window
+    loss = byte_loss(ladder, table(words[1], 1e8, 512), TEXTS, words)
     assert loss.values == pytest.approx([*map(bits_at, SIZES), bits_at(1e8)], rel=1e-6)
 
 

@@ -25,8 +25,8 @@ def test_planted_dependence_is_measured_back_and_explains_long_runs():
     document, position = np.indices(hits.shape).reshape(2, -1)
     table = rank_table(np.where(hits.ravel(), 1, 5), document, position + 1)
     dependence = runs.hit_dependence(table, 1)
-    measured = [dependence.p, dependence.rho, dependence.plateau]
-    assert measured == pytest.approx([0.7, 0.2, 0.05], abs=0.012)
+    planted = pytest.approx((0.7, 0.2, 0.05), abs=0.012)
+    assert (dependence.p, dependence.rho, dependence.plateau) == planted
     gap = runs.run_gap(table, 1, 20, dependence, n_bootstrap=500)
     assert gap["gap"] > 0.5 and gap["interval"][0] > 0
     assert gap["dependent"] == pytest.approx(gap["measured"], abs=0.15)

@@ -48,7 +48,7 @@ def test_a_table_is_the_law_of_its_arrays_to_the_bit(tmp_path, ending):
     ours = rbp.fit(str(path) if ending else table)
     assert ours.parameters == law.parameters and str(ours.intervals) == str(law.intervals)
     assert ours.models == tuple(MODELS) and ours.loss.n_sources == 30 and ours.status == "ok"
-    low, high = ours.intervals["text"]["alpha"]
+    low, high = ours.ci_tokens
     assert low < 0.2 < high
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import rbplib
-from paper import gpt2, probes, published, recipes
+from paper import probes, published, recipes
 from rbplib import table_losses
 from rbplib.families import SUMS, InputError, held, load_family
 from rbplib.models import family_sizes, folder_digest
@@ -70,10 +70,6 @@ def test_the_authors_counts_by_hand(k, N):
     assert law.alpha == pytest.approx(exponents[0], abs=1e-9)
     if N == 1:
         assert exponents.round(4).tolist() == [PRINTED[k], 0.0584]
-
-
-def test_the_digitised_histogram_begins_as_counted():
-    assert gpt2.gpt2_ranks().share[0] == pytest.approx(132_065 / 317_414, abs=2e-3)
 
 
 def test_reference_points_are_where_a_family_file_names_them(tmp_path):
