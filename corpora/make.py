@@ -30,6 +30,7 @@ from rbplib.families import (
     InputError,
     check_choice,
     digest,
+    file_digest,
     held,
     list_corpora,
     load_corpus,
@@ -38,7 +39,6 @@ from rbplib.families import (
     telling,
     write_text,
 )
-from rbplib.models import file_digest
 
 # the tables, at the versions whose text is on record: all that the lock holds
 PINS = held("corpora", "packages")

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import shlex
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -50,6 +50,7 @@ SCHEMA = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name, dtype in COLUMN
 KEY = b"rbplib"  # of the record in the file's metadata
 ENGINE = 3  # raise it when the same model and text would give other rows
 DEFINITIONS = ("greater+ties", "greater+1", "random")
+_KEPT = {}  # within `kept_columns`: "free" bytes, and columns by the bytes of their file
 
 
 # --- Counting
@@ -397,6 +398,32 @@ def file_columns(data, record):
     return columns
 
 
+@contextmanager
+def kept_columns(free=2**29):
+    """Within it a rank table's columns are read and compared once for all that read the same bytes,
+    and by processes that are forked from this one not again.
+
+    Args:
+        free: bytes of memory for what is kept, 24 a row and those of the files; what goes beyond is
+            read each time.
+    """
+    _KEPT["free"] = free
+    try:
+        yield
+    finally:
+        _KEPT.clear()
+
+
+def _columns(data, record):
+    """`file_columns`, or those that are kept."""
+    columns = _KEPT and _KEPT.get(data) or file_columns(data, record)
+    size = len(data) + 24 * record["scored_tokens"]
+    if size <= _KEPT.get("free", 0) and data not in _KEPT:
+        _KEPT["free"] -= size
+        _KEPT[data] = columns
+    return columns
+
+
 def read_record(path, wanted=None):
     """The record of a rank table, without its rows; arguments and InputError as of `read_table`."""
     return read_table(path, wanted, rows=False).record
@@ -427,7 +454,7 @@ def read_table(path, wanted=None, command="", rows=True):
         mend = "`rbp import` its family's file again."
     try:
         record = file_record(path)
-        columns = file_columns(Path(path).read_bytes(), record) if rows else {}
+        columns = _columns(Path(path).read_bytes(), record) if rows else {}
     except Exception:  # of damage the readers make errors of a dozen kinds
         raise InputError(f"{path} is damaged, or no rank table: {mend}") from None
 

@@ -30,6 +30,7 @@ from rbplib.families import (
     argument,
     complain,
     digest,
+    file_digest,
     from_json,
     load_corpus,
     nearest,
@@ -39,7 +40,6 @@ from rbplib.families import (
     telling,
     write_text,
 )
-from rbplib.models import file_digest
 
 FIELDS = re.compile(r"{([^{}]*)}")  # of a template
 PROSE = (".txt", ".md")  # cut into pieces

@@ -20,6 +20,7 @@ from rbplib.cli import Parser, ended, names
 from rbplib.families import (
     InputError,
     argument,
+    file_digest,
     load_corpus,
     load_family,
     one_at_a_time,
@@ -28,7 +29,6 @@ from rbplib.families import (
     telling,
     write_text,
 )
-from rbplib.models import file_digest
 from rbplib.table import missing, resolve
 from workflow.forks import Failed, step
 from workflow.pages import (

@@ -33,13 +33,13 @@ import nbformat
 
 from paper.show.parameters import DECLARED, check_parameters
 from paper.show.plain import texts as titles
-from rbplib import table
 from rbplib.cli import ended
 from rbplib.families import (
     InputError,
     argument,
     check_choice,
     digest,
+    file_digest,
     held,
     list_corpora,
     list_families,
@@ -48,8 +48,7 @@ from rbplib.families import (
     root,
     write_text,
 )
-from rbplib.models import file_digest
-from rbplib.table import read_record, resolve, table_paths
+from rbplib.table import kept_columns, read_record, read_table, resolve, table_paths
 from workflow.forks import Failed, run_all, step
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -72,7 +71,6 @@ SHOWN = {"show-input", "hide-cell", "hide-input", "remove-input", "remove-cell"}
 TITLE = re.compile(r"^\s*# (.*?)\s*$", re.M)
 FOLDERS = re.compile(r"(?<=[\"'])/(?:[^\"'/\n]+/)+(?=[^\"'/\n]+[\"'])")  # of a file given by path
 WARM = "workflow.engine paper.evidence paper.show.moving scipy.stats".split()  # slow to import
-SMALL = 2**22  # bytes of a rank table that is kept for all pages of a run
 IMPORTS = "logs/imports"  # what a page of each notebook imported
 LIBRARIES = ("numpy", "scipy", "pandas", "statsmodels")
 
@@ -408,27 +406,17 @@ def prepare():
     svg_of(pyplot.figure())
     pyplot.close()
 
-    # a table's columns by its bytes, of small tables
-    cached, read = {}, table.file_columns
 
-    def once(data, record):
-        if data not in cached and len(data) < SMALL:
-            cached[data] = read(data, record)
-        return cached.get(data) or read(data, record)
-
-    table.file_columns = once
-
-
-def warm(page, made):
+def warm(page, made, several):
     """`run` of a page as a step; what a page of the same notebook imported is imported here, and
-    what its family's pages read is read, once for all."""
+    of several pages what their family's read is read, once for all."""
     path = root() / IMPORTS / page.name
     for name in path.read_text(encoding="utf-8").split() if path.is_file() else ():
         with suppress(Exception):  # a page tells best what it lacks
             import_module(name)
-    for path in tables(page) if table.file_columns.__name__ == "once" else ():
+    for path in tables(page) if several else ():
         with suppress(InputError):
-            table.read_table(path)
+            read_table(path)
     return partial(run, page, made)
 
 
@@ -451,11 +439,14 @@ def run_pages(folders=(), page="", family="", corpus="", book=None, last=False, 
 
     # those of several families take longest
     waiting = sorted(stale(chosen), key=lambda pair: pair[0].folder != TOGETHER)
+    several = len(waiting) > 1
     with suppress(Exception):  # a page tells best what it lacks
-        if waiting[1:]:
+        if several:
             prepare()
-    steps = ((f"{one.folder}/{one.name}", warm(one, made)) for one, made in waiting)
-    if failed := run_all(steps, jobs):
+    steps = ((f"{one.folder}/{one.name}", warm(one, made, several)) for one, made in waiting)
+    with kept_columns():
+        failed = run_all(steps, jobs)
+    if failed:
         raise Failed(f"not made: {', '.join(failed)}")
 
 

@@ -24,8 +24,7 @@ import nbformat
 from nbformat.v4 import new_output
 
 from rbplib.cli import ended
-from rbplib.families import atomic_path, digest, load_corpus, load_family, root
-from rbplib.models import file_digest
+from rbplib.families import atomic_path, digest, file_digest, load_corpus, load_family, root
 from rbplib.table import table_paths
 
 HERE = Path(__file__).resolve().parent

@@ -8,6 +8,7 @@ from rbplib.table import (
     COLUMNS,
     RankTable,
     columns_digest,
+    kept_columns,
     ranks_path,
     read_record,
     read_table,
@@ -76,6 +77,18 @@ def test_a_file_gives_back_what_was_written_and_holds_its_record_once(path, rows
 def test_each_column_counts_in_the_digest(rows):
     digests = {columns_digest(rows | {name: rows[name] + 1}) for name in rows}
     assert len(digests | {columns_digest(rows)}) == 1 + len(rows)
+
+
+@pytest.mark.parametrize(("room", "same"), [(10**6, [True, True]), (15_000, [True, False])])
+def test_columns_are_kept_once_for_each_file_within_their_room(path, rows, room, same):
+    other = path.with_name("d.parquet")
+    write_table(other, rows, RECORD | {"corpus": "d"})
+    with kept_columns(room):
+        assert same == [read_table(p).columns is read_table(p).columns for p in (path, other)]
+        path.write_bytes(path.read_bytes()[:-1])
+        with pytest.raises(InputError, match="damaged"):
+            read_table(path)
+    assert read_table(other).columns is not read_table(other).columns
 
 
 def test_a_bit_changed_anywhere_is_found(path):
