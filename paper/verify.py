@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from paper.counts import counts_of, repeated
 from paper.show.claims import RANKS, page_records
 from rbplib.cli import Parser, ended
 from rbplib.counts import counts_path, known_by, read_counts
@@ -188,6 +187,8 @@ def measure_counted(number):
 
     number: of models, drawn at random, or "all". Raises InputError: it is neither.
     """
+    from paper.counts import counts_of, repeated  # loads SciPy, which the book's build spares
+
     parts = []
     for name, corpora in repeated().items():
         parts += [(name, model.name, corpora) for model in load_family(name).models]

@@ -443,7 +443,7 @@ def root(writing=False):
     """
     if env := os.environ.get("RBP_ROOT"):
         return Path(env).resolve()
-    here = Path.cwd().resolve()
+    here = Path.cwd()
     for folder in (here, *here.parents, PACKAGE.parent):
         if (folder / "families").is_dir() and (folder / "corpora").is_dir():
             return folder

@@ -1,7 +1,8 @@
 """`rbp book`: the whole workflow in one call; and its last step, the HTML out of executed pages.
 
-jupyter-book builds from nothing beside the book that is here, every warning an error, and only
-where the sources or the pages are others than those of the manifest. The two then change places.
+jupyter-book builds beside the book that is here, every warning an error, and only where the sources
+or the pages are others than those of the manifest. The two then change places. What it read stays
+for the next build, which reads pages that changed; after anything else that changed, it reads all.
 """
 
 import ctypes
@@ -36,12 +37,14 @@ from workflow.pages import (
     DEFAULT_FAMILY,
     MEASURING,
     TOGETHER,
+    follows,
     pages,
     reads,
     stale,
 )
 
 MANIFEST = "manifest.json"  # what the built book is made of, and its digests
+READ_PAGES = "_build/new-html"  # what a build read, beside what it wrote
 READ = ("_config.yml", "_toc.yml", "benchmarks/README.md")
 HEAD = """---
 orphan: true
@@ -91,34 +94,50 @@ def family_part(page):
 
 
 def manifest():
-    """Digests of what a book is built of, and of the book that is here."""
+    """Digests of what a book is built of, of the book that is here, and of what its build read."""
     files = {Path(__file__), *map(root().joinpath, READ)}
-    files |= {*(root() / "book").rglob("*"), *(root() / "_build" / "html").rglob("*")}
+    files = files.union(*map(follows, (root() / "book/_ext").glob("*.py")))
+    for folder in ("book", "_build/html", READ_PAGES):
+        files |= {*(root() / folder).rglob("*")}
     files = [path for path in files if path.is_file() and "__pycache__" not in path.parts]
     return {str(path).removeprefix(f"{root()}/"): file_digest(path) for path in sorted(files)}
 
 
-def is_current():
-    """Whether the book that is here was built of what is here now, and is whole."""
-    with suppress(OSError, ValueError):
-        record = (root() / "_build" / MANIFEST).read_text(encoding="utf-8")
-        return json.loads(record) == manifest()
-    return False
+def others():
+    """{file: whether the pages that were read can stay} of those that are others now than as the
+    book that is here was built: of its own files, and of pages that only changed."""
+    before, now = {}, manifest()
+    with suppress(OSError, ValueError, TypeError):
+        before |= json.loads((root() / "_build" / MANIFEST).read_text(encoding="utf-8"))
+    both = before.keys() & now.keys()
+    return {
+        name: name.startswith("_build/html/") or name in both and name.endswith((".md", ".ipynb"))
+        for name in before | now
+        if before.get(name) != now.get(name)
+    }
 
 
-def build(builder, strict=("-W", "--keep-going", "-n")):
-    """Have jupyter-book build from nothing, every warning an error; the folder of what it made.
+def is_whole(changed):
+    """Whether of `others` none is of the book that is here: what its build read may go."""
+    return all(name.startswith(READ_PAGES) for name in changed)
 
-    An incremental build would keep stale contents and forget earlier warnings.
+
+def build(builder, strict=("-W", "--keep-going", "-n"), kept=False):
+    """Have jupyter-book build, every warning an error; the folder of what it made.
+
+    kept: whether pages that have not changed need not be read again (see book/_ext/rbpbook.py).
+    All are written: links, numbers and contents are those of a build from nothing, and so are the
+    warnings, as of what was read there were none.
     """
     folder = root() / "_build" / f"new-{builder}"
-    shutil.rmtree(folder, ignore_errors=True)
+    if not kept:
+        shutil.rmtree(folder, ignore_errors=True)
     # the contents show one family's pages
     contents = folder / "contents.yml"
     toc = (root() / "_toc.yml").read_text(encoding="utf-8")
     write_text(contents, toc.replace(DEFAULT_FAMILY, families_page()))
     # build
-    command = [Path(sys.executable).with_name("jupyter-book"), "build", root(), "--all", "-q"]
+    command = [Path(sys.executable).with_name("jupyter-book"), "build", root(), "-q"]
     command += ["--toc", contents, "--path-output", folder, "--builder", builder, *strict]
     run = subprocess.run(command, capture_output=True, text=True, cwd=root())
     if run.returncode:
@@ -139,15 +158,19 @@ def build_html():
     """Put a new book in the place of the one that is here, where that is of something else."""
     html = root() / "_build" / "html"
     with one_at_a_time(html):
-        if not is_current():
+        changed = others()
+        if not is_whole(changed):
             with step("html", "the book"):
-                new = build("html")
+                new = build("html", kept=all(changed.values()))
                 exchange(new, html)
-                shutil.rmtree(new.parents[1])
+                shutil.rmtree(new, ignore_errors=True)
                 write_text(html.with_name(MANIFEST), json.dumps(manifest()))
 
 
 # ---- what there is to do
+
+
+planned = None  # the Plan of this process, which its Snakefile takes
 
 
 class Plan:
@@ -159,12 +182,13 @@ class Plan:
     def __init__(self, settings):
         self.how = {name: settings.get(name) for name in MEASURING}
         self.pages = pages(**settings)
-        # {folder: {name: family}} that its pages read, and on which texts
-        self.read, texts = {}, {}
+        # {folder: {name: family}} that its pages read, by which pages, and on which texts
+        self.read, readers, texts = {}, {}, {}
         for page in self.pages:
             read = self.read.setdefault(page.folder, {})
             for family, corpora in reads(page.families, page.corpora):
                 read[family.name] = family
+                readers.setdefault(family.name, []).append(page)
                 texts.setdefault(family.name, {}).update(dict.fromkeys(map(argument, corpora)))
         every = {name: family for read in self.read.values() for name, family in read.items()}
         # {part of the measuring: [(family, model, texts) without a table]}: small models together
@@ -179,12 +203,9 @@ class Plan:
                 self.parts.setdefault(part, []).append((family, model, on))
         # pages that are to run: stale, of tables to come, or, if any runs, of all pages before them
         old = [page for page, _ in stale(self.pages)]
-        to_come = {family.name for rows in self.parts.values() for family, *_ in rows}
-        for page in self.pages:
-            if to_come.intersection(
-                family.name for family, _ in reads(page.families, page.corpora)
-            ):
-                old.append(page)
+        for rows in self.parts.values():
+            for family, *_ in rows:
+                old += readers[family.name]
         self.stale = [page for page in self.pages if page in old or old and page.after]
         # pages of a run before: of no notebook, and beside families alone of all others
         names = {page.name for page in self.pages if not settings.get("only")}
@@ -193,7 +214,7 @@ class Plan:
 
     def is_current(self):
         """Whether nothing is to do."""
-        return not (self.stale or self.parts or self.left) and is_current()
+        return not (self.stale or self.parts or self.left) and is_whole(others())
 
     def is_small(self, family):
         """Whether a family's models are embedded ones, or such trained again."""
@@ -207,18 +228,19 @@ class Plan:
             steps.setdefault("embedded" if small else folder, []).append(folder)
         return steps
 
-    def measured_for(self, folder):
-        """Parts of the measuring that the pages of a folder wait for."""
-        rows = [(part, family.name) for part in self.parts for family, *_ in self.parts[part]]
-        return list(dict.fromkeys(part for part, name in rows if name in self.read[folder]))
+    def measured_for(self, folders):
+        """Parts of the measuring that the pages of folders wait for."""
+        names = {name for folder in folders for name in self.read[folder]}
+        rows = [(part, row[0].name) for part in self.parts for row in self.parts[part]]
+        return list(dict.fromkeys(part for part, name in rows if name in names))
 
 
 # ---- all of it
 
 
 def alone():
-    """Be the one process that makes this root's book, as long as the file that is returned is
-    open in any. Raises InputError: another one is."""
+    """Be the one process that makes this root's book, as long as it or one that it starts runs.
+    Raises InputError: another one is."""
     path = root() / "logs" / ".book.lock"
     with telling(f"{path.parent} cannot be written: change its permissions"):
         path.parent.mkdir(exist_ok=True)
@@ -228,12 +250,11 @@ def alone():
     except BlockingIOError:
         raise InputError("another process makes this book: wait for its end.") from None
     os.set_inheritable(lock, True)
-    return lock
 
 
 def start(families=(), corpora=(), jobs=None, gpus=1, **settings):
-    """Become Snakemake, which runs the whole workflow, or say that the book is what it would be;
-    arguments as of the command line.
+    """Have Snakemake run the whole workflow, and end this process, or say that the book is what it
+    would be; arguments as of the command line.
 
     The lock of the book goes with this process, however it ends.
     Raises InputError: an unknown name, or another process that makes this book.
@@ -244,19 +265,23 @@ def start(families=(), corpora=(), jobs=None, gpus=1, **settings):
     settings["corpora"] = [argument(load_corpus(corpus)) for corpus in corpora]
     config = [f"{key}={json.dumps(value)}" for key, value in settings.items() if value]
     flow, temporary = CHECKOUT / "workflow", root() / "logs" / "tmp"
-    command = ["snakemake", "--snakefile", flow / "Snakefile", "--directory", root()]
+    command = ["--snakefile", flow / "Snakefile", "--directory", root()]
     command += ["--profile", flow / "profiles/default", "--cores", jobs or "all"]
     command += ["--resources", f"gpu={gpus}", "--config", f"gpus={gpus}", *config]
     command += ["--runtime-source-cache-path", temporary / "sources"]
-    os.environ["RBP_BOOK"] = str(alone())
-    if Plan(settings).is_current():
+    global planned
+    alone()
+    planned = Plan(settings)
+    if planned.is_current():
         return print(f"first page: {root() / '_build/html/index.html'}, as it was")
     # what a killed book left here the next one removes
     shutil.rmtree(temporary, ignore_errors=True)
     with telling(f"{temporary} cannot be made anew, move it away"):
         temporary.mkdir(parents=True)
     os.environ |= dict.fromkeys(("TMPDIR", "IPYTHONDIR"), str(temporary))
-    os.execv(sys.executable, [sys.executable, "-m", *map(str, command)])
+    from snakemake.cli import main as snakemake  # half a second
+
+    snakemake([*map(str, command)])
 
 
 def main(argv=None):
@@ -282,4 +307,6 @@ def main(argv=None):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from workflow import book  # as the Snakefile knows it
+
+    sys.exit(book.main())

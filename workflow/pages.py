@@ -427,7 +427,7 @@ def run_pages(folders=(), page="", family="", corpus="", book=None, last=False, 
     """
     named = {"families": [family], "corpora": [corpus]}
     book = (book or {}) | {key: value for key, value in named.items() if any(value)}
-    chosen = [one for one in pages(**book) if one.name == page or bool(one.after) == last]
+    chosen = pages(**book)
     if page:
         check_choice(page, notebooks(), "notebook")
         folder = load_family(family or DEFAULT_FAMILY).name
@@ -436,17 +436,20 @@ def run_pages(folders=(), page="", family="", corpus="", book=None, last=False, 
     chosen = [one for one in chosen if one.folder in (folders or [one.folder])]
     if page and not chosen:
         raise InputError(f"the book has no page {page} of {folders[0]}.")
+    with kept_columns():
+        for after in [False, True][: 1 + bool(last or page)]:
+            run_stale([one for one in chosen if bool(one.after) == after], jobs)
 
-    # those of several families take longest
+
+def run_stale(chosen, jobs):
+    """Run those that are stale, those of several families first, as they take longest."""
     waiting = sorted(stale(chosen), key=lambda pair: pair[0].folder != TOGETHER)
     several = len(waiting) > 1
     with suppress(Exception):  # a page tells best what it lacks
         if several:
             prepare()
     steps = ((f"{one.folder}/{one.name}", warm(one, made, several)) for one, made in waiting)
-    with kept_columns():
-        failed = run_all(steps, jobs)
-    if failed:
+    if failed := run_all(steps, jobs):
         raise Failed(f"not made: {', '.join(failed)}")
 
 
@@ -459,7 +462,7 @@ def main(argv=None):
     add("--corpus", help="a text, in place of the family's own")
     add("--jobs", type=int, default=1, help="at once")
     add("--book", type=json.loads, help="settings of the workflow, as JSON")
-    add("--last", action="store_true", help="those that read all pages before them")
+    add("--last", action="store_true", help="then those that read all pages")
     options = vars(parser.parse_args(argv))
     return ended(partial(run_pages, **options))
 

@@ -1,9 +1,19 @@
-"""The book's extensions, and what makes a build of many alike pages quick."""
+"""The book's extensions, and what makes a build of many alike pages quick.
+
+A build may begin with what the last one read (see `workflow.book`): pages whose files have other
+contents now are read, and all are written.
+"""
 
 import gc
+import sysconfig
 from functools import cache
+from pathlib import Path
 
+from pybtex import plugin
+from sphinx.highlighting import PygmentsBridge
 from sphinx.search.en import SearchEnglish
+
+from rbplib.families import digest, file_digest
 
 PARTS = ("rbplinks", "rbppage", "rbprun", "rbpoffline", "rbpterms", "rbplight")
 
@@ -45,10 +55,56 @@ def make_contents_once(app):
     app.connect("html-page-context", give, priority=400)  # the theme tries its templates at 500
 
 
+def highlighted_once(highlight):
+    """The same, as families share their pages' code."""
+    made = {}
+
+    def once(self, source, lang, location=None, **how):
+        key = source, lang, repr(how)
+        if key not in made:
+            made[key] = highlight(self, source, lang, location=location, **how)
+        return made[key]
+
+    return once
+
+
+def drop_outputs(app, error):
+    """Remove MyST-NB's copies of notebooks, and the pictures of pages as they were before."""
+    for path in Path(app.outdir).parent.glob("jupyter_execute/**/*"):
+        if path.is_file() and str(path.relative_to(app.srcdir)) not in app.env.images:
+            path.unlink()
+
+
+@cache
+def packages():
+    """Names and versions of what is installed."""
+    return sorted(path.stem for path in Path(sysconfig.get_path("purelib")).glob("*.dist-info"))
+
+
+def read_from(env, docname):
+    """Digests of what a page is read from, its own file and those that it shows, and by what."""
+    paths = [env.doc2path(docname), *(Path(env.srcdir, name) for name in env.dependencies[docname])]
+    files = {str(path): file_digest(path) for path in map(Path, paths) if path.is_file()}
+    return digest([files, packages()])
+
+
+def keep_contents(app, doctree):
+    docname = app.env.docname
+    app.env.metadata[docname]["rbp_read"] = read_from(app.env, docname)
+
+
+def changed(app, env, *_):
+    """Pages that were read from other contents."""
+    return {name for name in env.all_docs if read_from(env, name) != env.metadata[name]["rbp_read"]}
+
+
 def setup(app):
     # pages are trees of small parts, and looking through them for rubbish takes long
     gc.set_threshold(100_000, 50, 50)
-    SearchEnglish.stem = cache(SearchEnglish.stem)  # of a word of all pages, once
+    # of a word and a piece of code of all pages, and a style of references, once
+    SearchEnglish.stem = cache(SearchEnglish.stem)
+    PygmentsBridge.highlight_block = highlighted_once(PygmentsBridge.highlight_block)
+    plugin.entry_points = cache(plugin.entry_points)
     make_contents_once(app)
     for part in PARTS:
         app.setup_extension(part)
@@ -56,4 +112,7 @@ def setup(app):
     app.set_html_assets_policy("always")
     app.connect("autodoc-process-docstring", show_as_written)
     app.connect("builder-inited", share_translators)
+    app.connect("doctree-read", keep_contents, priority=900)  # when all are noted
+    app.connect("env-get-outdated", changed)
+    app.connect("build-finished", drop_outputs)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -4,7 +4,6 @@ its page, pictures with their size, and beside a link what it leads to.
 All this is done to the files of a site, once, when it is built: the theme's templates know of none.
 """
 
-import html
 import json
 import re
 from functools import cache
@@ -27,6 +26,7 @@ PICTURE = re.compile(r'<img (?![^>]*\b(?:width|loading)=)(?=[^>]*\bsrc="([^"]+\.
 SIZE = re.compile(r'<svg[^>]*\bviewBox="0 0 ([\d.]+) ([\d.]+)"')
 POINT = 96 / 72  # pixels
 LINK = re.compile(r'<a [^>]*\bhref="((?!\w+:)[^"#]+)#([^"]+)"')
+WITH_ID = re.compile(r'<(\w+)(?=[^<>]*\bid="([^"]+)")[^<>]*>')
 # what a link shows before it is followed: a formula, a theorem, a task, a source, a figure
 SHOWN = re.compile(r"\b(?:math|proof|exercise|citation|rbp-still)\b")
 
@@ -39,7 +39,8 @@ def lighten(app, error):
     paths = [path for path in out.rglob("*.html") if "_static" not in path.parts]
     texts = {path: path.read_text(encoding="utf-8") for path in paths}
     cut_styles(out, "".join(texts.values()))
-    look = cache(lambda path, ident: element(texts.get(path, ""), ident))
+    starts = {(path, at[2]): at for path, text in texts.items() for at in WITH_ID.finditer(text)}
+    look = cache(lambda path, ident: element(starts.get((path, ident))))
     for path, text in texts.items():
         path.write_text(light(path, text, look), encoding="utf-8")
 
@@ -73,17 +74,17 @@ def previews(path, text, look):
     """{address: HTML} of what the links of a page to others lead to, where it can be shown."""
     shown = {}
     for address, ident in LINK.findall(text):
-        if part := look((path.parent / address).resolve(), html.unescape(ident)):
+        if part := look((path.parent / address).resolve(), ident):
             shown[f"{address}#{ident}"] = part
     return shown
 
 
-def element(text, ident):
-    """The HTML of an element by its id, without ids and links; empty where it is none to show."""
-    start = re.search(rf'<(\w+)(?=[^<>]*\bid="{re.escape(ident)}")[^<>]*>', text)
+def element(start):
+    """The HTML of the element that a match of WITH_ID begins, without ids and links; empty where it
+    is none to show."""
     if not start or not SHOWN.search(start[0]):
         return ""
-    depth = 0
+    depth, text = 0, start.string
     for tag in re.compile(rf"<(/?){start[1]}\b[^>]*>").finditer(text, start.start()):
         depth += -1 if tag[1] else 1
         if not depth:

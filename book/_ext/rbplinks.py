@@ -159,12 +159,19 @@ def replace_words(tree, pattern, make):
             text.parent.replace(text, split(str(text), pattern, make))
 
 
-def put_file(app, name, text):
-    """Write a file into the site; its address, as the page that is being read sees it."""
-    path = Path(app.outdir, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return "../" * app.env.docname.count("/") + name
+def put_file(env, name, text):
+    """Have a file written into the site; its address, as the page that is being read sees it."""
+    env.metadata[env.docname].setdefault("rbp_files", {})[name] = text
+    return "../" * env.docname.count("/") + name
+
+
+def write_files(app, builder):
+    """Write the files of all pages, also of those that were read before."""
+    for about in app.env.metadata.values():
+        for name, text in about.get("rbp_files", {}).items():
+            path = Path(app.outdir, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
 
 
 def raw(text):
@@ -182,4 +189,5 @@ def setup(app):
     app.connect("doctree-read", link_numbers, priority=450)
     app.connect("missing-reference", resolve)
     app.connect("doctree-resolved", link_tables)
+    app.connect("write-started", write_files)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

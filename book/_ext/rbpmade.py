@@ -7,6 +7,7 @@ import shlex
 from contextlib import suppress
 from functools import cache, lru_cache
 from hashlib import sha256
+from pathlib import Path
 
 import nbformat
 from docutils import nodes
@@ -27,7 +28,7 @@ def read(text):
     return nbformat.v4.reads(text)
 
 
-def made(root, notebook, folder):
+def made(env, notebook, folder):
     """How an executed notebook, FAMILY/PAGE, was made: the line that makes it again, its
     parameters, where, of what."""
     record = notebook["metadata"].get("rbp", {})
@@ -40,11 +41,12 @@ def made(root, notebook, folder):
     wanted = "\n".join(c["source"] for c in cells).strip()
 
     # when and where, if its run is the one on record here
-    path = root / f"logs/runs/{folder.replace('/', '-')}.json"
+    root, run_of = Path(env.srcdir), f"logs/runs/{folder.replace('/', '-')}.json"
+    env.note_dependency(run_of)
     page = sha256((root / f"book/_executed/{folder}.ipynb").read_bytes()).hexdigest()
     rows = {}
     with suppress(OSError, ValueError, LookupError, TypeError):
-        run = json.loads(path.read_bytes())
+        run = json.loads((root / run_of).read_bytes())
         if run["page"] == page:
             rows = {key.capitalize(): run.get(key) for key in RUN}
 

@@ -12,12 +12,13 @@ import re
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import copyfile
 
+import vl_convert
 from docutils import nodes
 from rbplinks import set_raw
 from rbprun import MOVING, SPEC, picture
 from sphinx.util.fileutil import copy_asset
-from vl_convert import javascript_bundle, vegalite_to_svg
 
 MATHJAX = "sphinx-mathjax-offline"  # its import name has hyphens
 FILES = """startup.js core.js input/tex.js input/tex/extensions output/chtml.js
@@ -41,7 +42,7 @@ def add_stills(app, doctree):
             continue
         data = SPEC.search(node.astext())[1]
         svg, words = still(data), TAG.sub("", CAPTION.search(node.astext())[1])
-        image = picture(app, svg, html.unescape(words), "still")
+        image = picture(app.env, svg, html.unescape(words), "still")
         knobs = "".join(map(knob, json.loads(data).get("params", ())))
         frame = PLACE.format(knobs=knobs, height=HEIGHT.search(svg)[1], still=image + STILL)
         set_raw(node, node.astext().replace(EMPTY, frame))
@@ -52,7 +53,7 @@ def still(data):
     """A moving figure as it first looks: SVG, in black on white."""
     spec = json.loads(data)
     look = spec.get("config", {}) | {"font": "sans-serif"}
-    return vegalite_to_svg(spec | {"width": WIDE, "background": "white", "config": look})
+    return vl_convert.vegalite_to_svg(spec | {"width": WIDE, "background": "white", "config": look})
 
 
 def knob(param):
@@ -83,9 +84,12 @@ def copy_scripts(app, error):
         part, target = source / name, vendor / "mathjax" / name
         copy_asset(str(part), str(target if part.is_dir() else target.parent))
     # a function of its own: the names of the bundle are those of other scripts too, and a module
-    # loads from no file
-    vega = f"(function () {{\n{javascript_bundle()}\n}})();\n"
-    Path(app.outdir, "_static", VEGA).write_text(vega, encoding="utf-8")
+    # loads from no file; the wheel takes a second to give it, so it stays with what was read
+    vega = Path(app.doctreedir, f"vega-{vl_convert.__version__}.js")
+    if not vega.is_file():
+        text = f"(function () {{\n{vl_convert.javascript_bundle()}\n}})();\n"
+        vega.write_text(text, encoding="utf-8")
+    copyfile(vega, Path(app.outdir, "_static", VEGA))
 
 
 def setup(app):

@@ -80,7 +80,7 @@ def build_results(app, page, notebook, here, about):
     body = (i for i, n in enumerate(page) if is_cell(n) or isinstance(n, nodes.section))
     first = next(body, len(page))
     page[first:first] = answer
-    footer = made(Path(app.srcdir), notebook, "/".join(here.groups()))
+    footer = made(app.env, notebook, "/".join(here.groups()))
     page += fold("How this page was made", footer, "rbp-footer") if footer else []
     return [nodes.container("", *scope, classes=["rbp-scope"])] if scope else []
 
@@ -258,7 +258,7 @@ def source(app, output, here, count):
     words = f"Cell {output['cell']} of <code>{here['page']}.ipynb</code>"
     if data:
         name = f"_downloads/figures/{here['family']}/{here['page']}-{count}.{kind}"
-        address = html.escape(put_file(app, name, data))
+        address = html.escape(put_file(app.env, name, data))
         words += f' · <a href="{address}" download>its data</a>'
     return [raw(f'<p class="rbp-from">{words}</p>')]
 

@@ -81,6 +81,7 @@ def outputs(env, page):
     path = Path(env.doc2path(document)) if document else Path()
     if path.suffix != ".ipynb":
         return []
+    env.note_dependency(str(path))
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     shown = (output for cell in cells for output in cell.get("outputs", ()))
     return [output for output in shown if "data" in output]
@@ -128,7 +129,7 @@ class RunFigure(SphinxDirective):
             number += 1
             words_of = about.get("alt", moving)
             if words in words_of:
-                still = svg and picture(self.env.app, svg, words_of)
+                still = svg and picture(self.env, svg, words_of)
                 figure = f'<div class="rbp-still">{still}</div>' if svg else moving
                 source = nodes.Text(f"Fig. {number_of(page)}.{number}, from the page: ")
                 source = nodes.paragraph("", "", source, link(page), classes=["rbp-from"])
@@ -137,10 +138,10 @@ class RunFigure(SphinxDirective):
         return [nodes.paragraph("", words)]
 
 
-def picture(app, svg, alt, kind="figure"):
+def picture(env, svg, alt, kind="figure"):
     """A picture in a file of its own, as HTML."""
     name = f"_images/{kind}-{sha256(svg.encode()).hexdigest()[:16]}.svg"
-    address, alt = put_file(app, name, svg), html.escape(aloud(alt))
+    address, alt = put_file(env, name, svg), html.escape(aloud(alt))
     return f'<img alt="{alt}" class="rbp-figure" src="{address}">'
 
 
@@ -168,6 +169,7 @@ class LabsBundle(SphinxDirective):
         if not hasattr(app, "labs"):
             return [nodes.paragraph("", f"{words}: on this page of the book as a site.")]
         # the bundle, or why there is none
+        self.env.note_reread()
         bundle = app.labs.result()
         if bundle.returncode == 2:
             reason = bundle.stderr.removeprefix("rbp: ")

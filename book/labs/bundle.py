@@ -31,8 +31,6 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = str(HERE), str(HERE.parents[1])  # what the sheets' own code imports, and paper
 import ranks  # noqa: E402
 
-from paper.counts import write_class  # noqa: E402
-
 FAMILIES = ("nano-pythia", "nano-qwen2.5")
 TASK = re.compile(r"^(`{3,})\{(exercise|solution)\} (.+?)\n(.*?)^\1\n", re.M | re.S)
 CHOICE = re.compile(r"^\{choice\}`(.*)`$", re.M)
@@ -160,6 +158,8 @@ def write_zip(path, files):
 def make_bundle(families, out):
     """Write the bundle and, beside it, the teacher's sheets, each atomically; their paths.
     InputError: a family was not measured."""
+    from paper.counts import write_class  # loads SciPy, which a kept bundle spares
+
     table, files = TABLE, {}
     with tempfile.TemporaryDirectory() as folder:
         # counts of each family

@@ -60,9 +60,8 @@ def test_texts_of_the_book_are_found_from_any_folder(tmp_path, monkeypatch):
     """A path is made whole before anything runs in the root; every page gets the same texts."""
     (tmp_path / "my notes.txt").write_text("one\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RBP_BOOK", "")
     monkeypatch.setattr(book, "alone", lambda: 3)
-    monkeypatch.setattr(book.os, "execv", lambda program, words: pytest.fail(" ".join(words)))
+    monkeypatch.setattr("snakemake.cli.main", lambda words: pytest.fail(" ".join(words)))
     with pytest.raises(pytest.fail.Exception, match=f'corpora=."docs", "{tmp_path}/my notes.txt"'):
         book.start(["nano-opt"], ["docs", "my notes.txt"])
     with pytest.raises(InputError, match="did you mean 'docs'"):

@@ -4,6 +4,7 @@ hostile titles."""
 import html
 import inspect
 import json
+import os
 import re
 import shlex
 import shutil
@@ -24,7 +25,8 @@ from tests.commands import python
 from tests.degenerate import CORPUS, LOSSES, ROOT, root_of_its_own, write_degenerate
 from tests.notebookfiles import KERNEL
 from tests.pagerunner import run_page
-from workflow import pages
+from workflow import book, pages
+from workflow.forks import Failed
 
 HOSTILE = (
     "<img src=x onerror=alert(1)> </script><script>alert(2)</script> $x_1$ `code` "
@@ -188,6 +190,15 @@ def write_hostile(root):
     return "book/_executed/hostile/02_top1_law", notebook
 
 
+def write_contents(root, pages):
+    """A first page, and the contents that lead from it to all."""
+    (root / "book" / "index.md").write_text("# X\n")
+    (root / "_toc.yml").unlink()
+    chapters = [{"file": page} for page in pages]
+    contents = {"format": "jb-book", "root": "book/index", "chapters": chapters}
+    (root / "_toc.yml").write_text(yaml.safe_dump(contents))
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """({page: HTML} of the site, built with warnings as errors; the hostile notebook; the
@@ -195,14 +206,7 @@ def site(tmp_path_factory):
     with root_of_its_own(tmp_path_factory.mktemp("site")) as root:
         hostile, notebook = write_hostile(root)
         pages = [*write_planted(root), hostile]
-    (root / "book" / "index.md").write_text("# X\n")
-    (root / "_toc.yml").unlink()
-    contents = {
-        "format": "jb-book",
-        "root": "book/index",
-        "chapters": [{"file": page} for page in pages],
-    }
-    (root / "_toc.yml").write_text(yaml.safe_dump(contents))
+    write_contents(root, pages)
     # Sphinx alone, of the configuration that jupyter-book writes: the book may outlive it
     # another process: myst_nb registers itself for all later builds of this one
     code = """if True:
@@ -381,3 +385,60 @@ def test_what_people_write_means_nothing_in_markdown():
         assert re.fullmatch(
             r"<p>[^<]*</p>\n", MarkdownIt("gfm-like", {"linkify": False}).render(text)
         )
+
+
+# ---- a book that is built again
+
+EDITS = {  # of a page: (what stood there, what stands there now)
+    "book/_executed/fam/02_x.ipynb": ("# A law", "# Another *title*"),
+    "book/_executed/fam/03_y.md": ("## Gone", "## New\n\nOther words of hits."),
+    "book/derivations/power.md": ("The proof", "$$a = b$$ (eq)"),
+    "book/glossary.md": ("family\n", "words\n  What is said.\n\nfamily\n"),
+}
+
+
+def edit(path, old, new):
+    """Another text in a file, by a clock that is behind."""
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    os.utime(path, (9, len(new)))
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_book_built_again_is_that_of_a_build_from_nothing(tmp_path):
+    """To a byte, where titles, headings, words of the glossary and formulas of some pages change;
+    the others are not read."""
+    with root_of_its_own(tmp_path / "root") as root:
+        write_contents(root, [page for page in write_planted(root) if page != "book/api"])
+        pages, html = root / "book", root / "_build/html"
+        (pages / "api.md").unlink()
+        with open(pages / "_executed/fam/03_y.md", "a") as page:
+            page.write("\n(there)=\n## Gone\n")
+        (pages / "index.md").write_text("# X\n\n{ref}`Words <there>`\n")
+        book.build_html()
+        read = {path: path.stat().st_mtime_ns for path in root.rglob("*.doctree")}
+        for name, change in EDITS.items():
+            edit(root / name, *change)
+        assert len(book.others()) == 4 and all(book.others().values())
+        book.build_html()
+        again = [path for path, time in read.items() if path.stat().st_mtime_ns != time]
+        # start shows what 02_x said, and the page of families is written by each build
+        names = ["02_x", "03_y", "families", "glossary", "power", "start"]
+        assert sorted(path.stem for path in again) == names
+        assert not book.others()
+        # what was read is damaged
+        by_parts, damaged = files(html), next(path for path in read if path.stem == "index")
+        damaged.write_bytes(damaged.read_bytes() + b"\0")
+        (html / "index.html").write_text("")
+        assert sorted(book.others().values()) == [False, True]
+        book.build_html()
+        assert files(html) == by_parts
+        # what a page names that has not changed is gone
+        edit(pages / "_executed/fam/03_y.md", "(there)=\n", "")
+        assert all(book.others().values())
+        with pytest.raises(Failed, match="index.md.*there"):
+            book.build_html()
+        assert files(html) == by_parts and not all(book.others().values())

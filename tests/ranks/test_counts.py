@@ -110,7 +110,7 @@ def test_one_unequal_count_fails_verify(counted, monkeypatch, capsys):
         return {c: [t for t in counted[1][c] if t.record["model"] in models] for c in CORPORA}
 
     monkeypatch.setattr(verify, "measured", measuring)
-    monkeypatch.setattr(verify, "repeated", lambda: {"synthetic": list(CORPORA)})
+    monkeypatch.setattr(counts, "repeated", lambda: {"synthetic": list(CORPORA)})
     assert verify.main(["--measure", "all"]) == 0
     path = counts_path(load_family("synthetic"))
     whole, kept = path.read_bytes(), list(read_counts(path).values())
