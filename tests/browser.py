@@ -123,6 +123,7 @@ const heights = boxes.map((box) => box.dataset.done ? 0 : box.offsetHeight);
     (function follow() {
       const wide = faults["figures beyond a narrow box"] = boxes.filter(over).length;
       if (wide && Date.now() - narrowed < 3000) return setTimeout(follow, 25);
+      for (const box of boxes) box.style.width = "";
       done({ figures: boxes.length, "drawn later": boxes.length - early, faults });
     })();
   })();
@@ -233,18 +234,17 @@ def open_browser():
     return webdriver.Chrome(service=Service(driver), options=options)
 
 
-def set_width(driver, width):
-    """Give the window a width, and wait until the page is laid out in it."""
-    size = {"width": width, "height": 1600, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    driver.execute_async_script(LAID_OUT, width)
-
-
-def load(driver, url, width=WINDOW):
+def set_width(driver, width, url=None):
+    """Give the window a width, open a page, and wait until it is laid out."""
     driver.set_script_timeout(60)
-    driver.get(url)
-    driver.execute_async_script(WAIT)
-    set_width(driver, width)
+    size = {"width": width, "height": 1600, "deviceScaleFactor": 1, "mobile": False}
+    if url:
+        driver.get("about:blank")  # the page before is not laid out once more
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    if url:
+        driver.get(url)
+        driver.execute_async_script(WAIT)
+    driver.execute_async_script(LAID_OUT, width)
 
 
 def requests(driver):
@@ -257,20 +257,20 @@ def requests(driver):
 def visit(driver, url, base):
     """{"faults": sentences about a page, none where it is as it should be; and how much of each
     part it has}."""
-    load(driver, url)
+    set_width(driver, WINDOW, url)
     addresses = requests(driver)
     weight = sum(
         Path(unquote(urlsplit(x).path)).stat().st_size for x in set(addresses) if x[:4] == "file"
     )
     driver.execute_async_script(EAGER)
     parts, wider = [driver.execute_script(COUNT)], [driver.execute_script(WIDER)]
-    set_width(driver, PHONE)
-    wider.append(driver.execute_script(WIDER))
-    cut = driver.execute_script(CUT)  # of folds too, which COUNT has opened
-    set_width(driver, WINDOW)
     parts.append(driver.execute_async_script(MOVE))
     parts += [driver.execute_script(TEXTS), driver.execute_script(PREVIEW)]
     parts.append(driver.execute_async_script(UNFOLD))
+    driver.execute_script(OPEN)
+    set_width(driver, PHONE)
+    wider.append(driver.execute_script(WIDER))
+    cut = driver.execute_script(CUT)
     addresses += requests(driver)
     faults = {
         "asks outside": [x for x in addresses if not x.startswith((base, "data:", "blob:"))],
@@ -293,7 +293,7 @@ def audit(driver, url, axe):
         for scheme in ("light", "dark"):
             feature = {"name": "prefers-color-scheme", "value": scheme}
             driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-            load(driver, url, width)
+            set_width(driver, width, url)
             driver.execute_script(OPEN)
             time.sleep(0.3)  # colours fade over
             driver.execute_script(axe)
