@@ -1,12 +1,12 @@
 """python -m benchmarks [NAME] [--quick]
 
-NAME is one of heads, ranks, whole, bootstrap, joint, memory, book, gpu, vllm; without a name: all.
+NAME is one of heads, ranks, whole, imports, joint, book, gpu, vllm; without a name: all.
 """
 
 import importlib
 import sys
 
-NAMES = ("heads", "ranks", "whole", "bootstrap", "joint", "memory", "book", "gpu", "vllm")
+NAMES = ("heads", "ranks", "whole", "imports", "joint", "book", "gpu", "vllm")
 
 
 def main(arguments):

@@ -22,8 +22,10 @@ from benchmarks import common
 
 LENGTH = 512  # tokens of a document
 SHAPES = {  # the family and model whose configuration is taken, and documents
-    "GPT-2": ("gpt2", "openai-community/gpt2", 8),
-    "Qwen2.5-0.5B": ("qwen2.5-to-72b", "Qwen/Qwen2.5-0.5B", 4),
+    "GPT-2, 4": ("gpt2", "openai-community/gpt2", 4),
+    "GPT-2, 16": ("gpt2", "openai-community/gpt2", 16),
+    "Qwen2.5-0.5B, 4": ("qwen2.5-to-72b", "Qwen/Qwen2.5-0.5B", 4),
+    "Qwen2.5-0.5B, 16": ("qwen2.5-to-72b", "Qwen/Qwen2.5-0.5B", 16),
 }
 TINY = {"n_layer": 1, "n_embd": 16, "n_head": 2, "vocab_size": 500}
 ALONE = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}  # compiled once
@@ -91,7 +93,7 @@ def child(name, folder):
 def run(options):
     shapes, changes, count = SHAPES, {}, options.rounds
     if options.quick:
-        shapes, changes, count = {"tiny": (*SHAPES["GPT-2"][:2], 1)}, TINY, 1
+        shapes, changes, count = {"tiny": (*SHAPES["GPT-2, 4"][:2], 1)}, TINY, 1
     contenders = [common.OURS]
     if find_spec("lm_eval"):
         contenders.append("lm-evaluation-harness")
@@ -112,7 +114,7 @@ def run(options):
         times = {name: seconds for name, (seconds, _) in numbers.items()}
         rates = [common.cell(times, name, 1e3, ".2f") for name in contenders]
         peaks = [f"{peaks.max():,.0f}" for _, peaks in numbers.values()]
-        columns |= {f"{shape}, CPU-ms a token": rates, f"{shape}, memory, MB": peaks}
+        columns |= {f"{shape}: CPU-ms a token": rates, f"{shape}: memory, MB": peaks}
     lines = zip(contenders, *columns.values(), strict=True)
     return common.table(["", *columns], lines), {"used": raw}
 

@@ -2,7 +2,7 @@
 
 import signal
 
-from benchmarks import bootstrap, gpu, heads
+from benchmarks import gpu, heads
 from benchmarks.__main__ import main
 
 
@@ -22,11 +22,9 @@ def test_a_way_that_is_wrong_is_not_timed(capsys, monkeypatch):
     assert "ranks differ at V, d = (1000, 16)" in capsys.readouterr().err
 
 
-def test_bootstraps_agree(capsys, monkeypatch):
-    assert bootstrap.main(["--quick"]) == 0
-    assert "| scipy.stats.bootstrap | " in capsys.readouterr().out
-    monkeypatch.setattr("benchmarks.common.child", lambda _, name, *__, **___: (1.0, [len(name)]))
-    assert bootstrap.main(["--quick"]) == 1
+def test_what_comes_from_elsewhere_is_taken(capsys):
+    assert main(["imports", "--quick"]) == 0
+    assert capsys.readouterr().out.count("\n| `rbp ") == 4
 
 
 def test_what_needs_a_gpu_or_vllm_says_so(capsys, monkeypatch):

@@ -18,7 +18,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "corpora": 1_910,
     "book": 10_750,
     "training": 12_900,
-    "benchmarks": 10_040,
+    "benchmarks": 9_215,
     "tests": 100_220,
 }
 SILENT = {
