@@ -45,6 +45,7 @@ from workflow.pages import (
 
 MANIFEST = "manifest.json"  # what the built book is made of, and its digests
 READ_PAGES = "_build/new-html"  # what a build read, beside what it wrote
+BUILT = ("_build/html", READ_PAGES)
 READ = ("_config.yml", "_toc.yml", "benchmarks/README.md")
 HEAD = """---
 orphan: true
@@ -93,11 +94,11 @@ def family_part(page):
     return "\n\n".join([f"## {name}", *words, pages])
 
 
-def manifest():
+def manifest(folders=("book", *BUILT)):
     """Digests of what a book is built of, of the book that is here, and of what its build read."""
     files = {Path(__file__), *map(root().joinpath, READ)}
     files = files.union(*map(follows, (root() / "book/_ext").glob("*.py")))
-    for folder in ("book", "_build/html", READ_PAGES):
+    for folder in folders:
         files |= {*(root() / folder).rglob("*")}
     files = [path for path in files if path.is_file() and "__pycache__" not in path.parts]
     return {str(path).removeprefix(f"{root()}/"): file_digest(path) for path in sorted(files)}
@@ -161,10 +162,13 @@ def build_html():
         changed = others()
         if not is_whole(changed):
             with step("html", "the book"):
+                families_page()
+                # what is edited during a build is built by the next one
+                before = manifest(["book"])
                 new = build("html", kept=all(changed.values()))
                 exchange(new, html)
                 shutil.rmtree(new, ignore_errors=True)
-                write_text(html.with_name(MANIFEST), json.dumps(manifest()))
+                write_text(html.with_name(MANIFEST), json.dumps(manifest(BUILT) | before))
 
 
 # ---- what there is to do
