@@ -85,6 +85,7 @@ def measure(family, corpus, protocol="paper", **options):
     Returns:
         list of RankTable, smallest model first, without repeats.
     """
+    check_options(options)
     (tables,) = measured(family, [corpus], protocol, **options).values()
     return tables
 
@@ -113,12 +114,20 @@ def ladders(family, corpora=None, protocol="paper", *, results=None, **options):
         TypeError: an option that is none.
     Cost: one reading of each table; a forward pass over the text for each that is missing.
     """
+    check_options(options)
     family, _, corpora = resolve(family, None, corpora or None, protocol, results)
     tables = measured(family, corpora, protocol, results=results, **options)
     others, texts = repeated(family, corpora)
     quiet = {"progress": options.get("progress", True)}
     repeats = measured(others, texts, protocol, results=results, **quiet) if texts else {}
     return {name: Ladder(ranks, repeats.get(name, ())) for name, ranks in tables.items()}
+
+
+def check_options(options):
+    """Raise TypeError for an option that `measured` does not take."""
+    takes = measured.__kwdefaults__
+    if unknown := [name for name in options if name not in takes]:
+        raise TypeError(f"no option is called {unknown[0]!r}; there are {', '.join(takes)}")
 
 
 def measured(
@@ -208,8 +217,9 @@ def measured(
                     complain(str(error))
                 failed[model] = type(error)
     if failed:
+        others = ", the other models were" if len(failed) < len(wanted) else ""
         raise InputError(
-            f"of {family.name} {', '.join(failed)} could not be measured: mend what is "
+            f"of {family.name} {', '.join(failed)} could not be measured{others}: mend what is "
             f"named above, run `{measuring(family, corpora, protocol, results)}` again."
         )
     return here(**compared)[0]

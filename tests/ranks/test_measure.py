@@ -260,7 +260,7 @@ def test_engine_protocol_and_a_hubs_names_are_part_of_what_is_asked(root, monkey
 
 def test_the_models_after_one_that_fails_are_measured(root, capsys):
     (root / "models/m0/model.safetensors").unlink()
-    with pytest.raises(InputError, match="of toy m0 could not be measured: mend"):
+    with pytest.raises(InputError, match="of toy m0 could not be measured, the other"):
         measure(["m0", "m1", "m2"])
     assert sorted(files(root)) == [f"results/ranks/toy/m{i}/lines.parquet" for i in (1, 2)]
     assert "could not be loaded" in capsys.readouterr().err
@@ -343,3 +343,9 @@ def test_a_plan_names_models_sizes_tokens_and_bytes_and_what_does_not_fit(root, 
     after = m.plan("toy", ["lines"])
     assert [row["tables_to_measure"] for row in after["models"]] == [0, 1, 1]
     assert [note.partition(" ")[0] for note in after["notes"][1:]] == ["memory", "disk"]
+
+
+def test_an_option_that_is_none_is_named_beside_those_there_are():
+    for call in (m.measure, m.ladders):
+        with pytest.raises(TypeError, match="'batch'; there are models, .*batch_tokens"):
+            call("nano-pythia", "docs", batch=8)
