@@ -87,8 +87,8 @@ def resampled(values, source, n_bootstrap=10_000, seed=42):
         values: (D, P), integers or floats, a row a document. source: int (D,), see `Loss`.
         n_bootstrap: resamples. seed: int; one seed, one set of them, for any values.
     Returns:
-        float64 (n_bootstrap, P); None with fewer than MIN_DOCUMENTS sources, or no resamples.
-    Cost: as of `resampled_sums`.
+        float64 (n_bootstrap, P); None with fewer than 20 sources, or no resamples.
+    Cost: a matrix product (n_bootstrap, sources) by (sources, P).
     """
     sums = sum_by_source(np.asarray(values), np.asarray(source))
     if len(sums) < MIN_DOCUMENTS or not n_bootstrap:
@@ -99,8 +99,7 @@ def resampled(values, source, n_bootstrap=10_000, seed=42):
 def sum_by_source(values, source):
     """Rows of documents (D, ...) added up by source, (U, ...)."""
     order = np.argsort(source, kind="stable")
-    starts = np.flatnonzero(np.diff(source[order], prepend=-1))
-    return np.add.reduceat(values[order], starts)
+    return np.add.reduceat(values[order], np.flatnonzero(np.diff(source[order], prepend=-1)))
 
 
 def percentile_interval(samples):
@@ -109,7 +108,7 @@ def percentile_interval(samples):
     Args:
         samples: float (B, ...), resamples on the first axis.
     Returns:
-        float64 (2, ...), low and high; NaN where more than MAX_UNDEFINED of a column is not finite.
+        float64 (2, ...), low and high; NaN where more than 5% of a column is not finite.
 
     >>> percentile_interval(np.arange(201.0)).round(6).tolist()
     [5.0, 195.0]

@@ -122,7 +122,8 @@ def compare(a, b, S=None, n_bootstrap=10_000, seed=42):
             f"{b.n_sizes} sizes do not tell whether {b.family} gets better as it grows: "
             "no interval of other sizes, measure more."
         )
-    intervals = dict(zip(("text", "models"), map(tuple, ends.tolist()), strict=True))
+    text, models = map(tuple, ends.tolist())
+    intervals = {"text": text, "models": models}
     beyond = float(np.max([above, below, 0.0]))
     return Comparison(
         S, as_good, ratio, intervals, paired, beyond, -beyond if below > 0 else beyond
@@ -140,23 +141,29 @@ def exponent_difference(first, second, n_bootstrap=10_000, seed=42):
     >>> steep, flat = (fit(loss, S=S).loss for loss in ([9, 4, 2], [9, 6, 4]))
     >>> round(exponent_difference(steep, flat)[0], 3)
     -0.151
+    >>> exponent_difference(steep, fit([9, 6, 4], S=[2e6, 2e7, 2e8]).loss)  # other sizes
+    (nan, (nan, nan))
+    >>> from rbplib import Loss
+    >>> one, other = (Loss([[30, 40, 50]] * 30, [99] * 30, S, corpus=text) for text in "ab")
+    >>> [exponent_difference(one, loss, 100)[1] for loss in (one, other)]   # one text, and two
+    [(0.0, 0.0), (nan, nan)]
 
     Args:
         first, second: Loss of the same models on the same documents. seed: as of `fit`.
         n_bootstrap: resamples of the sources; 0 for none.
     Returns:
-        float, (low, high). NaN ends: too few sources; all NaN: fewer than three sizes, equal
-        losses, or a model without a value.
+        float, (low, high). NaN ends: too few sources, or another text; all NaN: other sizes, fewer
+        than three, equal losses, or a model without a value.
     Cost: two matrix products, as of two fits.
     """
     ends = np.nan, np.nan
-    if first.n_sizes < 3 or first.equal or second.equal:
+    if [*first.S] != [*second.S] or first.n_sizes < 3 or first.equal or second.equal:
         return np.nan, ends
     # weights whose sum with y is the exponent
     x = np.log(first.S) - np.log(first.S).mean()
     weights = -x / (x @ x)
     drawn = [loss.resampled(n_bootstrap, seed) for loss in (first, second)]
-    if all(drawn):
+    if same_sources(first, second) and all(drawn):
         ends = tuple(percentile_interval((drawn[1].y - drawn[0].y) @ weights).tolist())
     return float(weights @ (second.y - first.y)), ends
 

@@ -133,7 +133,7 @@ def table_losses(
             `family`; `k`; `D`, tokens of training text; `seed`, of models trained several times;
             `source`, with a row for each piece of text that is drawn as one (a loss is then a mean
             over `tokens`); `loss_se`, in the unit of a loss without sources. Other columns are
-            told, and left alone. In files names that people use are known, see `sheets.NAMES`.
+            told, and left alone. In files common names are understood too, as n_params or val_loss.
         columns: {our name: theirs}, with dots into nested JSON.
         size_unit, token_unit: "k", "M", "B" or "T", of sizes and of D without a letter; "1".
         drop_bad: leave models out whose rows cannot be used, in place of refusing the table.

@@ -27,8 +27,7 @@ class Line:
 
     def solve(self, loss, x):
         """Parameters (..., P) of losses (..., M) at x = log S (M,)."""
-        design = self.design(x, x.mean())
-        return logarithm(loss) @ pinv(design).T
+        return logarithm(loss) @ pinv(self.design(x, x.mean())).T
 
     def curve(self, params, x, centre=None):
         """log L at x (n,) of parameters (..., P), float64 (..., n). centre: mean x of the fit."""
@@ -135,8 +134,7 @@ class Floor(Line):
         return floor, scale, misfit
 
     def curve(self, params, x, centre=None):
-        power = np.exp(super().curve(params[..., :2], x))
-        return np.log(params[..., 2:] + power)
+        return np.log(params[..., 2:] + np.exp(super().curve(params[..., :2], x)))
 
     def jacobian(self, params, x, centre=None):
         power = np.exp(super().curve(params[:2], x))

@@ -27,7 +27,8 @@ class Forecast:
     """A loss forecast for one new model of a family at each of H sizes; see `forecast`.
 
     Attributes:
-        laws: {name of FORMS: Law}, those that have a model to spare; or {"joint": JointFit}.
+        laws: {"line" | "floor" | "quadratic": Law}, those that have a model to spare; or {"joint":
+            JointFit}.
         S: float64 (H,). y: float64 (H,), median of the log of the loss.
         y_interval: float64 (2, H).
         D: float64 (H,), tokens of training text; None: as of the models fitted.

@@ -101,13 +101,11 @@ class JointLaw:
         values = dict(zip(form.parameters, self.values.T, strict=True))
         origin = form.design(1.0, 1.0, self.centre)
         levels = np.clip(form.log_terms(self.values, origin), NO_FLOOR, 700)
-        coefficients = (term[0] for term in form.terms)
-        return values | dict(zip(coefficients, np.exp(levels).T, strict=True))
+        return values | dict(zip((term[0] for term in form.terms), np.exp(levels).T, strict=True))
 
     def predict(self, S, D):
         """Loss at sizes and tokens, float64 of their common shape; of many laws, at one of each."""
-        design = self.form.design(S, D, self.centre)
-        return np.exp(self.form.log_loss(self.values, design))
+        return np.exp(self.form.log_loss(self.values, self.form.design(S, D, self.centre)))
 
     def balance(self, both):
         """log of the tokens a parameter with the least loss, where log of S D is `both`: there
@@ -351,7 +349,7 @@ def joint_fit(loss):
     """Fit A S^-a + B D^-b, and E + A S^-a + B D^-b, to losses of sizes and training tokens.
 
     Parameters are by Huber's objective on logs. What points allow besides is drawn from both sums,
-    see `draw_laws`, after outliers are moved to OUTLIER sd from the law. Where a law is wrong,
+    after outliers are moved to 4 sd from the law. Where a law is wrong,
     points miss it together, and their scatter does not say how far: so it is fitted again without
     the quarter of most compute, of largest size, of most text. Each lies from what is forecast by a
     mean square of normal quantiles; what the worst has beyond chance is added to the variance, so
@@ -407,8 +405,7 @@ def one_a_point(loss):
     (S, D), which = np.unique([loss.S, loss.D], axis=1, return_inverse=True)
     times = np.bincount(which)
     y = np.bincount(which, loss.y) / times
-    squares = np.sum((loss.y - y[which]) ** 2)
-    scatter = np.sqrt(squares / max(1, len(which) - len(times)))
+    scatter = np.sqrt(np.sum((loss.y - y[which]) ** 2) / max(1, len(which) - len(times)))
     sums, about = np.exp(y)[None], (loss.name, loss.family, loss.corpus)
     return Loss(sums, np.ones(1), S, False, None, *about, D=D), scatter
 

@@ -88,7 +88,7 @@ class Law:
         Args:
             ax: matplotlib axes; the current ones where None. times: factor on the line alone.
             look: label, color, marker and linestyle, as matplotlib has them, of points and line; by
-                default of LOOKS, or the text's name.
+                default a book's for that text, or its name alone.
         Returns:
             The axes. Without an exponent no line is drawn, without a value no point.
         """

@@ -228,8 +228,8 @@ class Loss:
         return replace(self, source=None, repeats=None)
 
     def resampled(self, n_resamples, seed):
-        """`Values` over resampled sources, or drawn by the standard errors; None with fewer than
-        MIN_DOCUMENTS sources, and no errors. seed: int."""
+        """Its losses over resampled sources, or drawn by the standard errors: `loss`, and its log
+        `y`, float64 (n_resamples, M). None with fewer than 20 sources, and no errors. seed: int."""
         if n_resamples > 0 and self.se is not None:
             shape = n_resamples, len(self.S)
             return Values(np.random.default_rng(seed).normal(self.values, self.se, shape))
@@ -319,8 +319,7 @@ def measured_on(tables):
 
 def precision_of(tables):
     """In words, the precision of the weights that tables are of; empty where none is known."""
-    precisions = dict.fromkeys(precision(table.record) for table in tables)
-    return " and ".join(filter(None, precisions))
+    return " and ".join(filter(None, dict.fromkeys(precision(table.record) for table in tables)))
 
 
 def precision(record):

@@ -34,8 +34,7 @@ def means_of_sizes(numbers):
     if len(numbers) > MANY:
         from scipy.sparse import csr_array
 
-        shares = 1 / np.bincount(numbers)[numbers]
-        return csr_array((shares, (numbers, np.arange(len(numbers)))))
+        return csr_array((1 / np.bincount(numbers)[numbers], (numbers, np.arange(len(numbers)))))
     member = numbers == np.arange(numbers.max(initial=-1) + 1)[:, None]
     return member / np.maximum(member.sum(axis=1, keepdims=True), 1)
 

@@ -64,8 +64,8 @@ def hit_dependence(table, k):
     """Autocorrelation of the hits of one model.
 
     Args:
-        table: RankTable. k: int. The upper half of the lags makes the plateau, see
-            `lagged`.
+        table: RankTable. k: int. Lags are up to half the median run, at most 60 tokens; their
+            upper half makes the plateau.
     Returns:
         Dependence, of paper Eq. 6's two ways to fail; NaN where every token is a hit, or none.
     Cost: one pass over the table per lag.
@@ -135,8 +135,7 @@ def log_run_markov(p, N, rho):
     P(hit | hit) = p + rho (1 - p), so p_N = p [p + rho (1 - p)]^(N-1).
     """
     p = np.asarray(p, float)
-    after_hit = p + rho * (1 - p)
-    return np.log(p) + (np.asarray(N) - 1) * np.log(after_hit)
+    return np.log(p) + (np.asarray(N) - 1) * np.log(p + rho * (1 - p))
 
 
 def log_run_beta(p, N, icc):

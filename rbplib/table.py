@@ -14,7 +14,7 @@ import json
 import os
 import shlex
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -78,14 +78,17 @@ def column(name):
 class RankTable:
     """Ranks of one model on one corpus, sorted by document and position; D documents, n rows.
 
+    >>> plain_table(([[0, 3]], [[1, 1]], [[-0.1, -2.5]]), S=1e6, vocab_size=9)
+    RankTable(path=None)
+
     Attributes:
-        columns: {name: array (n,)} of COLUMNS.
+        columns: {name: array (n,)}, as of the attributes below.
         record: the provenance, as JSON can hold it: family, model, corpus,
             nonembedding_params, vocab_size and more. path: of its file, where it has one.
     """
 
-    columns: dict
-    record: dict
+    columns: dict = field(repr=False)
+    record: dict = field(repr=False)
     path: Path | None = None
 
     document = column("document")
@@ -110,8 +113,7 @@ class RankTable:
         """Windows of N tokens inside runs (document, length, number), int (3, R): int64 (D,)."""
         document, length, number = runs
         windows = number * np.maximum(length - N + 1, 0)
-        counts = np.bincount(document, windows, self.documents)
-        return counts.astype(np.int64)
+        return np.bincount(document, windows, self.documents).astype(np.int64)
 
     def __len__(self):
         return len(self.document)
@@ -436,7 +438,7 @@ def read_table(path, wanted=None, command="", rows=True):
 
     Args:
         path: of the file.
-        wanted: entries that its record has to hold, see `expected`.
+        wanted: {entry: value} that its record has to hold.
         command: which measures the table, for a sentence; None of an imported one.
         rows: whether its columns are read; without, only its record is.
     Returns:

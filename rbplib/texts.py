@@ -310,8 +310,7 @@ def find_path(corpus):
 def is_made(path):
     """Whether the text of an embedded corpus is here, with the digest that its record says."""
     record = path.with_suffix(".made.json")
-    here = path.is_file() and record.is_file()
-    return here and file_digest(path).encode() in record.read_bytes()
+    return path.is_file() and record.is_file() and file_digest(path).encode() in record.read_bytes()
 
 
 def unmade(corpora):

@@ -76,15 +76,15 @@ def encode(tokenizer, texts, most=None):
 
     Args:
         most: how many ids of each text are wanted, its first ones; all where None. They are read
-            off its first AT_ONCE characters, or 128 for each id wanted: what comes after is too
+            off its first 524,288 characters, or 128 for each id wanted: what comes after is too
             far away to matter.
     Returns:
         (list of arrays of the smallest unsigned integers that hold the ids, int64 (D,): characters
         of each text that its ids stand for, as the tokenizer gives them back).
-    Cost: about 190 bytes of memory per character tokenised at once: of AT_ONCE or two, or of the
-        longest text where `most` is None.
+    Cost: about 190 bytes of memory per character tokenised at once: of 524,288 or twice that, or of
+        the longest text where `most` is None.
     Raises:
-        InputError: a text of more than LONGEST characters, all of whose ids are wanted.
+        InputError: a text of more than 16,777,216 characters, all of whose ids are wanted.
     """
     # texts in turn, in groups of about AT_ONCE characters
     if most is not None:
