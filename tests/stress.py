@@ -361,6 +361,8 @@ PARTS = {part.__name__: part for part in (kills, calls, damage, together, disks,
 
 
 def main():
+    if unknown := set(sys.argv[1:]) - set(PARTS):
+        raise SystemExit(f"no part is {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
     failed = False
     with tempfile.TemporaryDirectory(prefix="stress-") as folder:
         toys = workshop(Path(folder) / "toys")

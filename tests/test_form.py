@@ -19,7 +19,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 10_750,
     "training": 12_900,
     "benchmarks": 9_215,
-    "tests": 100_280,
+    "tests": 100_300,
 }
 SILENT = {
     tokenize.COMMENT,
