@@ -56,8 +56,7 @@ class Binomial(Line):
         params = super().solve(-np.log1p(-np.clip(missed, 1e-7, 1 - 1e-7)), x)
         for _ in range(STEPS):
             # How far the shares are from the present line, and how much each tells.
-            rate = np.clip(self.curve(params, x), -40, 3.5)
-            hazard = np.exp(rate)
+            hazard = np.exp(np.clip(self.curve(params, x), -40, 3.5))
             weight = hazard**2 / np.expm1(hazard)
             away = (missed + np.expm1(-hazard)) * np.exp(hazard) / hazard
             # A weighted line through that is the step, which is kept short.
@@ -149,8 +148,7 @@ class Quadratic(Line):
     parameters = ("alpha", "log_c", "curvature")
 
     def design(self, x, centre):
-        bow = (x - centre) ** 2
-        return np.column_stack([-x, np.ones_like(x), bow])
+        return np.column_stack([-x, np.ones_like(x), (x - centre) ** 2])
 
 
 ESTIMATORS = {

@@ -141,8 +141,7 @@ def forecast(loss, S, n_bootstrap=0, seed=42):
     drawn = part.resampled(n_bootstrap, seed)
     if drawn is not None:
         line = ESTIMATORS["least_squares"]
-        params = line.solve(drawn.loss, np.log(part.S))
-        forecasts = line.curve(params, np.log(S))
+        forecasts = line.curve(line.solve(drawn.loss, np.log(part.S)), np.log(S))
         sources = np.nanstd(forecasts, axis=0)
 
     # Scatter about each form, or about the line where that is narrower.
@@ -181,8 +180,7 @@ def widening(law, S):
     params = np.array(list(law.parameters.values()))
     x = np.log(law.S)
     jacobian = kind.jacobian(params, x, x.mean())
-    new = np.log(np.atleast_1d(S))
-    ahead = kind.jacobian(params, new, x.mean())
+    ahead = kind.jacobian(params, np.log(np.atleast_1d(S)), x.mean())
     inverse = np.linalg.pinv(jacobian.T @ jacobian)
     return np.sqrt(1 + np.einsum("hp,pq,hq->h", ahead, inverse, ahead))
 

@@ -67,8 +67,7 @@ class Head:
                 scores.add_(bias)
             return self.after(scores)
         # or widened before it; few processors multiply float16
-        rounded = dtype == torch.float16 and weight.device.type == "cpu"
-        made = torch.float32 if rounded else dtype
+        made = torch.float32 if dtype == torch.float16 and weight.device.type == "cpu" else dtype
         states, weight = states.to(made), weight.to(made)
         if bias is None:
             scores = torch.mm(states, weight.T, out=out)

@@ -331,8 +331,7 @@ class JointFit:
         default at the most of any point.
         """
         both = np.log(compute / 6) if compute else np.log(self.loss.S * self.loss.D).max()
-        drawn = self.draws.law.balance(both)
-        value, *ends = np.exp(self.draws.quantiles(drawn, [0.5, *ENDS]))
+        value, *ends = np.exp(self.draws.quantiles(self.draws.law.balance(both), [0.5, *ENDS]))
         return value, np.array(ends)
 
     def forecast(self, S, D):
@@ -395,8 +394,7 @@ def joint_fit(loss):
         if not reason(S[rest], D[rest], np.exp(y[rest]), SUM):
             before = draw_laws(S[rest], D[rest], np.exp(y[rest]), least)
             worst = max(worst, before.away(S[end], D[end], y[end]))
-    missed = np.sqrt(max(1.0, 1 + worst - CHANCE))
-    return JointFit(part, fullest, draws, missed)
+    return JointFit(part, fullest, draws, np.sqrt(max(1.0, 1 + worst - CHANCE)))
 
 
 def one_a_point(loss):

@@ -18,7 +18,8 @@ from rbplib.bootstrap import LEVEL, MIN_DOCUMENTS, percentile_interval
 from rbplib.doors import number_rows, table_losses
 from rbplib.estimators import ESTIMATORS, EXPONENTS
 from rbplib.families import InputError, check_choice
-from rbplib.losses import Loss, check_models, check_resamples
+from rbplib.losses import Loss, check_loss, check_models, check_resamples
+from rbplib.table import Ladder
 
 SIDES = np.array([[-1.0], [1.0]])  # of an interval
 NOISES = ("documents", "sources", "trainings")
@@ -374,6 +375,8 @@ def fit(
         loss = number_rows(S, loss, hits, totals)
     elif loss is None:
         raise InputError("nothing to fit: give a Loss, a table of numbers, or S= and loss=.")
+    if isinstance(loss, Ladder):
+        check_loss(loss, "a fit")
     if not isinstance(loss, Loss):
         loss, *others = table_losses(loss)
         if others:

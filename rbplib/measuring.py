@@ -99,7 +99,7 @@ def ladders(family, corpora=None, protocol="paper", *, results=None, **options):
 
     Args:
         family: a name, a YAML path, or a Family. corpora: names, paths or Corpus; the family's
-            default ones where none are given.
+            default ones where none are given, and one as text alone.
         protocol: "paper" (the first window of each document) or "full" (every token).
         results: folder of rank tables; by default RBP_RESULTS, or `results/` in the checkout or,
             without one, here.

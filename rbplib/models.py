@@ -567,14 +567,12 @@ def stored(weights_path):
             if not files:
                 mapped = is_zipfile(path)  # as of torch 1.6 and later
                 for name, tensor in torch.load(path, "cpu", weights_only=True, mmap=mapped).items():
-                    kind = str(tensor.dtype).removeprefix("torch.")
-                    yield name, kind, tensor.clone
+                    yield name, str(tensor.dtype).removeprefix("torch."), tensor.clone
                 continue
             with safe_open(path, "pt") as file:
                 for name in file.keys():  # noqa: SIM118
                     part = file.get_slice(name)
-                    read = partial(file.get_tensor, name)
-                    yield name, part.get_dtype(), read
+                    yield name, part.get_dtype(), partial(file.get_tensor, name)
 
 
 def check_numbers(config, path, model_id):

@@ -223,8 +223,7 @@ def _count(scores, targets):
     else:
         scores.sub_(top[:, None]).mul_(LOG2_E).exp2_()
         finite = own - top - scores.sum(1).log()
-    logprob = torch.where(top.isinf(), share, finite)
-    return Ranks(greater.long(), ties.long(), logprob.float())
+    return Ranks(greater.long(), ties.long(), torch.where(top.isinf(), share, finite).float())
 
 
 def _by_blocks(states, head, targets):

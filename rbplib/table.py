@@ -257,6 +257,10 @@ class Ladder(list):
     >>> ladder = Ladder([large, small])
     >>> [table.rank().tolist() for table in ladder], ladder.repeats, ladder.vocab_size
     ([[5, 3], [1, 3]], (), 9)
+    >>> from rbplib import fit
+    >>> fit(ladder)                                    # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    rbplib.families.InputError: a fit takes a Loss, and got Ladder: make one by rbp_loss, ...
 
     Args:
         tables: RankTables, in any order. repeats: RankTables of models of which several have one
@@ -487,6 +491,8 @@ def resolve(family, models=None, corpora=None, protocol="paper", results=None):
     """
     family = load_family(family)
     check_choice(protocol, PROTOCOLS, "protocol")
+    if isinstance(corpora, str):
+        corpora = [corpora]
     models = [family.model(name) for name in models] if models else family.models
     for name in corpora or ():
         meant = yaml_file("corpus", str(name))

@@ -38,7 +38,7 @@ def root(built, tmp_path, monkeypatch):
 
 def measure(models=("m0",), corpus="lines", family="toy", **options):
     options |= {"models": list(models), "progress": False}
-    (tables,) = m.measured(family, [str(corpus)], **options).values()
+    (tables,) = m.measured(family, str(corpus), **options).values()
     return tables
 
 
