@@ -16,6 +16,8 @@ from sphinx.search.en import SearchEnglish
 from rbplib.families import digest, file_digest
 
 PARTS = ("rbplinks", "rbppage", "rbprun", "rbpoffline", "rbpterms", "rbplight")
+# names and versions of what is installed
+PACKAGES = sorted(path.stem for path in Path(sysconfig.get_path("purelib")).glob("*.dist-info"))
 
 
 def share_translators(app):
@@ -75,17 +77,11 @@ def drop_outputs(app, error):
             path.unlink()
 
 
-@cache
-def packages():
-    """Names and versions of what is installed."""
-    return sorted(path.stem for path in Path(sysconfig.get_path("purelib")).glob("*.dist-info"))
-
-
 def read_from(env, docname):
     """Digests of what a page is read from, its own file and those that it shows, and by what."""
-    paths = [env.doc2path(docname), *(Path(env.srcdir, name) for name in env.dependencies[docname])]
-    files = {str(path): file_digest(path) for path in map(Path, paths) if path.is_file()}
-    return digest([files, packages()])
+    names = [env.doc2path(docname), *env.dependencies[docname]]
+    files = {n: file_digest(path) for n in names if (path := Path(env.srcdir, n)).is_file()}
+    return digest([files, PACKAGES])
 
 
 def keep_contents(app, doctree):
@@ -93,9 +89,14 @@ def keep_contents(app, doctree):
     app.env.metadata[docname]["rbp_read"] = read_from(app.env, docname)
 
 
-def changed(app, env, *_):
-    """Pages that were read from other contents."""
-    return {name for name in env.all_docs if read_from(env, name) != env.metadata[name]["rbp_read"]}
+def forget_changed(app, env, *_):
+    """Pages that were read from other contents. What they said is forgotten before one of them is
+    read again: a label may have moved from one to another."""
+    changed = [n for n in env.all_docs if read_from(env, n) != env.metadata[n]["rbp_read"]]
+    for name in changed:
+        app.emit("env-purge-doc", env, name)
+        env.clear_doc(name)
+    return changed
 
 
 def setup(app):
@@ -113,6 +114,6 @@ def setup(app):
     app.connect("autodoc-process-docstring", show_as_written)
     app.connect("builder-inited", share_translators)
     app.connect("doctree-read", keep_contents, priority=900)  # when all are noted
-    app.connect("env-get-outdated", changed)
+    app.connect("env-get-outdated", forget_changed)
     app.connect("build-finished", drop_outputs)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

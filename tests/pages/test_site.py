@@ -156,7 +156,7 @@ def write_planted(root):
     files = {
         "book/_executed/fam/03_y.md": "# The <next> page (fam)\n",
         "book/_executed/z<b/03_y.md": "# The <next> page (z<b)\n",
-        "book/derivations/power.md": "# The proof\n",
+        "book/derivations/power.md": "(there)=\n# The proof\n",
         "book/start.md": BY_HAND,
         "book/api.md": (ROOT / "book/api.md").read_text(),
         "book/glossary.md": GLOSSARY,
@@ -391,8 +391,8 @@ def test_what_people_write_means_nothing_in_markdown():
 
 EDITS = {  # of a page: (what stood there, what stands there now)
     "book/_executed/fam/02_x.ipynb": ("# A law", "# Another *title*"),
-    "book/_executed/fam/03_y.md": ("## Gone", "## New\n\nOther words of hits."),
-    "book/derivations/power.md": ("The proof", "$$a = b$$ (eq)"),
+    "book/_executed/fam/03_y.md": ("## Gone", "(there)=\n## New\n\nOther words of hits."),
+    "book/derivations/power.md": ("(there)=\n# The proof", "# $$a = b$$ (eq)"),
     "book/glossary.md": ("family\n", "words\n  What is said.\n\nfamily\n"),
 }
 
@@ -409,14 +409,14 @@ def files(folder):
 
 
 def test_a_book_built_again_is_that_of_a_build_from_nothing(tmp_path, monkeypatch):
-    """To a byte, where titles, headings, words of the glossary and formulas of some pages change,
-    one of them while the book is built; the others are not read."""
+    """To a byte, where titles, headings, words of the glossary and formulas of some pages change
+    and a label moves to another, one of them while the book is built; the others are not read."""
     with root_of_its_own(tmp_path / "root") as root:
         write_contents(root, [page for page in write_planted(root) if page != "book/api"])
         pages, html = root / "book", root / "_build/html"
         (pages / "api.md").unlink()
         with open(pages / "_executed/fam/03_y.md", "a") as page:
-            page.write("\n(there)=\n## Gone\n")
+            page.write("\n## Gone\n")
         (pages / "index.md").write_text("# X\n\n{ref}`Words <there>`\n")
         (during, change), *after = EDITS.items()
         exchange = book.exchange
