@@ -46,7 +46,7 @@ from workflow.pages import (
 MANIFEST = "manifest.json"  # what the built book is made of, and its digests
 READ_PAGES = "_build/new-html"  # what a build read, beside what it wrote
 BUILT = ("_build/html", READ_PAGES)
-READ = ("_config.yml", "_toc.yml", "benchmarks/README.md")
+READ = ("_config.yml", "_toc.yml", "benchmarks/README.md", "CITATION.cff")
 HEAD = """---
 orphan: true
 ---
@@ -159,10 +159,10 @@ def build_html():
     """Put a new book in the place of the one that is here, where that is of something else."""
     html = root() / "_build" / "html"
     with one_at_a_time(html):
+        families_page()
         changed = others()
         if not is_whole(changed):
             with step("html", "the book"):
-                families_page()
                 # what is edited during a build is built by the next one
                 before = manifest(["book"])
                 new = build("html", kept=all(changed.values()))
