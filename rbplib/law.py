@@ -19,7 +19,7 @@ from rbplib.doors import number_rows, table_losses
 from rbplib.estimators import ESTIMATORS, EXPONENTS
 from rbplib.families import InputError, check_choice
 from rbplib.losses import Loss, check_loss, check_models, check_resamples
-from rbplib.table import Ladder
+from rbplib.table import RankTable
 
 SIDES = np.array([[-1.0], [1.0]])  # of an interval
 NOISES = ("documents", "sources", "trainings")
@@ -375,8 +375,10 @@ def fit(
         loss = number_rows(S, loss, hits, totals)
     elif loss is None:
         raise InputError("nothing to fit: give a Loss, a table of numbers, or S= and loss=.")
-    if isinstance(loss, Ladder):
-        check_loss(loss, "a fit")
+    if isinstance(loss, dict | list):  # of numbers, or of what a fit takes one of
+        parts = loss.values() if isinstance(loss, dict) else loss
+        if any(isinstance(part, Loss | RankTable) for part in parts):
+            check_loss(loss, "a fit")
     if not isinstance(loss, Loss):
         loss, *others = table_losses(loss)
         if others:
@@ -470,8 +472,8 @@ def plot_intervals(laws, labels=None, parameter="alpha", ax=None):
     """Draw a parameter of laws with its intervals of 95%, a row each, first law on top.
 
     Args:
-        laws: Laws. labels: a name each; the corpus of each without. parameter: of
-            `Law.parameters`.
+        laws: Laws, one, or a dict of them. labels: a name each; the corpus of each without.
+        parameter: of `Law.parameters`.
         ax: matplotlib axes; the current ones where None.
     Returns:
         The axes. What is NaN is not drawn.
@@ -480,8 +482,8 @@ def plot_intervals(laws, labels=None, parameter="alpha", ax=None):
     """
     import matplotlib.pyplot as plt
 
-    laws = list(laws)
-    labels = [law.corpus for law in laws] if labels is None else labels
+    laws = as_list(laws)
+    labels = [law.corpus for law in laws] if labels is None else list(labels)
     if len(labels) != len(laws):
         raise InputError(f"{len(laws)} laws take as many labels, not {len(labels)}: one for each.")
     for law in laws:
@@ -498,6 +500,13 @@ def plot_intervals(laws, labels=None, parameter="alpha", ax=None):
     return ax
 
 
+def as_list(laws):
+    """Laws, one of them, or a dict's, as a list."""
+    if isinstance(laws, Law):
+        return [laws]
+    return list(laws.values() if isinstance(laws, dict) else laws)
+
+
 def law_table(laws):
     """A data frame with a row a law: exponent, intervals, fit, and what explains the rest.
 
@@ -506,7 +515,7 @@ def law_table(laws):
     [{'alpha': 0.14, 'R²': 1.0, 'models': 3, 'caveats': ''}]
 
     Args:
-        laws: Laws.
+        laws: Laws, one, or a dict of them.
     Returns:
         pandas DataFrame: family, corpus, k, alpha, low and high of each interval (what trainings
         add where that is known), R², largest residual (%), explained by (`Law.explained_by`), p
@@ -517,7 +526,7 @@ def law_table(laws):
     import pandas as pd
 
     rows = []
-    for law in laws:
+    for law in as_list(laws):
         row = {"family": law.family, "corpus": law.corpus, "k": law.k, "alpha": law.alpha}
         for varied, (low, high) in law.sides().items():
             row |= {f"{varied}: low": low, f"{varied}: high": high}

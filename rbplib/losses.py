@@ -341,6 +341,8 @@ def paired(tables, ks=1, repeats=None):
 
     Raises InputError: none, other tokens, no token, or a k outside the vocabulary.
     """
+    if isinstance(tables, dict):
+        raise InputError("these are ladders of several texts: give one, as ladders[corpus].")
     if repeats is None:
         repeats = getattr(tables, "repeats", ())
     ladder = Ladder([tables] if hasattr(tables, "record") else tables, Ladder(repeats))
@@ -421,6 +423,8 @@ def rbp_loss(tables, k=1, definition="greater+ties", repeats=None):
     >>> rbp_loss(table, k=1).values.round(4).tolist()      # -log of 2 in 4
     [0.6931]
     """
+    if np.ndim(k):
+        raise InputError("rbp_loss takes one k: give several to rbp_losses.")
     return rbp_losses(tables, [k], definition, repeats)[k]
 
 

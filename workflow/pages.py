@@ -431,7 +431,7 @@ def run_pages(folders=(), page="", family="", corpus="", book=None, last=False, 
     if page:
         check_choice(page, notebooks(), "notebook")
         folder = load_family(family or DEFAULT_FAMILY).name
-        folders = [TOGETHER if is_once(page) and not family else folder]
+        folders = folders or [TOGETHER if is_once(page) and not family else folder]
         chosen = [one for one in chosen if one.name == page]
     chosen = [one for one in chosen if one.folder in (folders or [one.folder])]
     if page and not chosen:

@@ -125,3 +125,18 @@ def test_a_figure_of_laws_draws_what_is_there():
     for wrong, match in [({"parameter": "beta"}, "'beta'"), ({"labels": ["one"]}, "not 1: one")]:
         with pytest.raises(rbp.InputError, match=match):
             rbp.plot_intervals(laws, **wrong)
+
+
+def test_one_law_or_a_dict_is_tabled_and_more_than_one_loss_is_refused_by_what_takes_one(losses):
+    law, tables = rbp.fit(losses[1]), rbp.plain_table(([[0]], [[1]], [[-1]]), 1e6, 9)
+    assert len(rbp.law_table(law)) == len(rbp.law_table({"a text": law})) == 1
+    assert len(rbp.plot_intervals({1: law}, iter("a"), ax=Figure().subplots()).get_yticks()) == 1
+    for call, given, match in [
+        (rbp.fit, losses, "a fit takes a Loss, and got dict"),
+        (rbp.fit, [losses[1]], "got list"),
+        (rbp.fit, [tables], "got list"),
+        (rbp.rbp_loss, {"a text": [tables]}, "give one, as ladders"),
+        (lambda k: rbp.rbp_loss(tables, k), [1, 10], "takes one k: give several to rbp_losses"),
+    ]:
+        with pytest.raises(rbp.InputError, match=match):
+            call(given)

@@ -75,3 +75,8 @@ def test_a_page_follows_from_each_file_that_it_reads():
             for words in re.findall(r'\bheld\(("[^)]*")\)', path.read_text()):
                 path = ROOT.joinpath(*re.findall(r'"(.*?)"', words))
                 assert any(file.is_relative_to(path) for file in files), f"{name}: {path}"
+
+
+def test_a_page_of_a_named_folder_is_of_that_folder():
+    with pytest.raises(InputError, match="no page 09_appendix of nano-gpt2"):
+        pages.run_pages(["nano-gpt2"], page="09_appendix")
