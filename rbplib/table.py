@@ -303,20 +303,21 @@ def checked_columns(columns, vocab):
     # one type each
     columns = {name: np.asarray(columns[name], dtype) for name, dtype in COLUMNS.items()}
     document, position, token, greater, ties, logprob = columns.values()
-    # comparisons alone, which take a byte a row
-    later, further = document[1:] > document[:-1], position[1:] > position[:-1]
-    further &= document[1:] == document[:-1]
+    # comparisons, which take a byte a row, one rule at a time
     rules = {
-        "rows are not sorted by (document, position), or repeat": later | further,
-        "a position is below 1": position >= 1,
-        "a token id is outside the vocabulary": (token >= 0) & (token < vocab),
-        "greater is negative": greater >= 0,
-        "ties is below 1": ties >= 1,
-        "a rank is above the vocabulary size": ties <= vocab - greater,
-        "a logprob is above 0 or not a number": logprob <= 1e-4,
+        "rows are not sorted by (document, position), or repeat": lambda: (
+            (document[1:] > document[:-1])
+            | (document[1:] == document[:-1]) & (position[1:] > position[:-1])
+        ),
+        "a position is below 1": lambda: position >= 1,
+        "a token id is outside the vocabulary": lambda: (token >= 0) & (token < vocab),
+        "greater is negative": lambda: greater >= 0,
+        "ties is below 1": lambda: ties >= 1,
+        "a rank is above the vocabulary size": lambda: ties <= vocab - greater,
+        "a logprob is above 0 or not a number": lambda: logprob <= 1e-4,
     }
     for broken, fine in rules.items():
-        if not fine.all():
+        if not fine().all():
             raise ValueError(f"rank table: {broken}")
     return columns
 
@@ -345,18 +346,22 @@ def write_table(path, columns, record, checksum=None):
         if name not in record.get("lacks", ()):
             data = [None, pa.py_buffer(np.ascontiguousarray(values))]
             columns[name] = pa.Array.from_buffers(kind, size, data)
-    table, data = pa.table(columns), pa.BufferOutputStream()
+    table = pa.table(columns)
     # no two logprobs are alike
     names = [name for name in COLUMNS if name != "logprob"]
-    how = {"compression": "zstd", "store_schema": False, "use_dictionary": names}
-    with pq.ParquetWriter(data, table.schema, **how) as file:
-        file.write_table(table)
-        # not as metadata of the schema, which would stand in the file twice
-        text = json.dumps(record | {"sha256": digest(record)}, sort_keys=True)
-        file.add_key_value_metadata({KEY: text})
-    pages, footer = parts(data.getvalue())
-    with atomic_path(path) as temporary, open(temporary, "wb") as file:
-        file.writelines([pages, seal(pages, footer), footer])
+    with atomic_path(path) as temporary, open(temporary, "wb+") as file:
+        with pq.ParquetWriter(
+            file, SCHEMA, compression="zstd", store_schema=False, use_dictionary=names
+        ) as writer:
+            writer.write_table(table)
+            # not as metadata of the schema, which would stand in the file twice
+            text = json.dumps(record | {"sha256": digest(record)}, sort_keys=True)
+            writer.add_key_value_metadata({KEY: text})
+        # the seal comes between its parts
+        file.seek(0)
+        pages, footer = parts(file.read())
+        file.seek(len(pages))
+        file.writelines([seal(pages, footer), footer])
 
 
 def parts(data):
@@ -393,12 +398,17 @@ def file_columns(data, record):
     file, columns = pq.ParquetFile(pa.BufferReader(data)), {}
     if file.schema_arrow != SCHEMA or file.metadata.num_rows != record["scored_tokens"]:
         raise ValueError("it has other columns or rows than its record says")
+    # by batches into memory of their own: what pyarrow frees it may keep
     for name, dtype in COLUMNS.items():
-        # what is not known is null: a token 0, a tie with itself
-        values = file.read([name])[name].combine_chunks()
-        columns[name] = np.broadcast_to(dtype(name == "ties"), len(values))
-        if not values.null_count:
-            columns[name] = np.frombuffer(values.buffers()[1], dtype, len(values))
+        values, start = np.empty(record["scored_tokens"], dtype), 0
+        for (part,) in file.iter_batches(columns=[name]):
+            # what is not known is null: a token 0, a tie with itself
+            if part.null_count:
+                values = np.broadcast_to(dtype(name == "ties"), len(values))
+                break
+            values[start : start + len(part)] = part
+            start += len(part)
+        columns[name] = values
     if columns_digest(columns) != record["columns_sha256"]:
         raise ValueError("its columns fail their checksum")
     return columns
