@@ -301,7 +301,12 @@ def columns_digest(columns, names=tuple(COLUMNS)):
 def checked_columns(columns, vocab):
     """The columns in the contract's dtypes and order; ValueError names the first broken rule."""
     # one type each
-    columns = {name: np.asarray(columns[name], dtype) for name, dtype in COLUMNS.items()}
+    given, columns = columns, {}
+    for name, dtype in COLUMNS.items():
+        values = np.asarray(given[name])
+        columns[name] = values.astype(dtype, copy=False)
+        if dtype is np.int32 and (values != columns[name]).any():
+            raise ValueError(f"rank table: {name} is no whole number of 32 bits")
     document, position, token, greater, ties, logprob = columns.values()
     # comparisons, which take a byte a row, one rule at a time
     rules = {

@@ -115,6 +115,8 @@ BROKEN = {  # what is said: how the columns are changed
     "greater is negative": lambda rows: {"greater": rows["greater"] - 99},
     "ties is below 1": lambda rows: {"ties": rows["ties"] * 0},
     "above the vocabulary size": lambda rows: {"greater": V + 1 - rows["ties"]},
+    "greater is no whole number of": lambda rows: {"greater": rows["greater"] + np.int64(2**32)},
+    "token is no whole number of 32 bits": lambda rows: {"token": rows["token"] + 0.5},
     "not a number": lambda rows: {"logprob": rows["logprob"] * np.nan},
 }
 
