@@ -16,10 +16,10 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "paper": 38_930,
     "workflow": 8_640,  # with the Snakefile
     "corpora": 1_910,
-    "book": 10_750,
+    "book": 10_760,
     "training": 12_900,
     "benchmarks": 9_215,
-    "tests": 100_580,
+    "tests": 100_615,
 }
 SILENT = {
     tokenize.COMMENT,

@@ -178,7 +178,7 @@ def make_bundle(families, out):
 
 def kept(families):
     """The folder where the bundle of families is kept, named by all that it follows from."""
-    files = {*HERE.glob("*.*"), *HERE.parents[1].glob("[pr]*/*.py")}
+    files = {*HERE.glob("*.*"), *HERE.parents[1].glob("[pr]*/*.py"), *root().glob("corpora/*.yml")}
     for family in map(load_family, families):
         files |= {family.path, *table_paths(family.name)}
     return root() / "logs" / "labs" / digest(list(map(file_digest, sorted(files))))

@@ -148,7 +148,10 @@ def test_a_bundle_is_made_again_only_where_a_table_changed(class_room, bundle, m
         (folder / name).write_bytes(b"kept")
     assert bundle.main(["synthetic", "-o", str(root / "out")]) == 0 and not made
     assert (root / "out/labs.zip").read_bytes() == b"kept"
-    table = next(root.glob("results/ranks/synthetic/*/*.parquet"))
-    table.write_bytes(table.read_bytes() + b" ")
+    # a table, and a text's title, which the codebook has
+    for name in ("results/ranks/synthetic/*/*.parquet", "corpora/*.yml"):
+        before, path = bundle.kept(["synthetic"]), next(root.glob(name))
+        path.write_bytes(path.read_bytes() + b" ")
+        assert bundle.kept(["synthetic"]) != before
     with pytest.raises(ZeroDivisionError):
         bundle.main(["synthetic", "-o", str(root / "out")])
