@@ -19,7 +19,7 @@ BUDGETS = {  # Python tokens outside docstrings and comments; a number only goes
     "book": 10_760,
     "training": 12_900,
     "benchmarks": 9_215,
-    "tests": 100_615,
+    "tests": 100_735,
 }
 SILENT = {
     tokenize.COMMENT,

@@ -265,3 +265,9 @@ def test_every_claim_has_its_statement_its_words_and_its_pages():
         # made of two, for two kinds of evidence
         text = paths[0].read_text() + (root() / "notebooks/17_findings.md").read_text()
         assert words.proved or words.name.removesuffix("_grid").removesuffix("_published") in text
+
+
+def test_an_interval_lies_between_two_ends_beyond_them_or_across_one():
+    ends = pd.Series([(2, 3), (5, 6), (-1, 0), (3, 5), (0, 2), (0, 5), (np.nan, 3)])
+    assert claims.inside(ends, 1, 4).tolist()[:-1] == [1, -1, -1, 0, 0, 0]
+    assert claims.inside(ends, 1, 4).isna().tolist() == [False] * 6 + [True]
